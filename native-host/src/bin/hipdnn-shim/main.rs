@@ -1,2 +1,2 @@
-//! placeholder
-fn main(){}
+//! `hipdnn-shim`: the offline tools.
+fn main() {}

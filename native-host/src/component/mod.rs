@@ -1,0 +1,230 @@
+//! Running translator components: load, instantiate, call, contain.
+//!
+//! Everything a component says is untrusted; a trap, a timeout or an overflow is an error here and costs its instance, nothing else.
+//! What the answers mean is not decided here (see [`crate::validate`]).
+
+mod settings;
+mod v1;
+
+use std::borrow::Cow;
+
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+use wasmtime::{
+    Engine, Store, StoreLimits, StoreLimitsBuilder,
+    component::{Component, Linker},
+};
+
+use crate::{
+    capabilities::Capabilities,
+    graph::{ReceivedDecline, ReceivedGraph},
+    problem::ConvolutionProblem,
+};
+
+/// Fuel for one call: a thousand times what a translation needs, about a millisecond.
+const FUEL: u64 = 10_000_000;
+/// Linear memory of one instance, in bytes.
+const MAX_MEMORY: usize = 16 << 20;
+/// Bytes of host memory that one reply may make us allocate.
+const MAX_REPLY: usize = 1 << 20;
+/// Instances kept for reuse. More threads translating at once make more instances; these are dropped afterwards.
+const POOL: usize = 8;
+
+/// The embedded translator, precompiled for the baseline processor by the build script.
+static EMBEDDED_PRECOMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/translator.cwasm"));
+/// The embedded translator as WebAssembly.
+pub static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/translator.wasm"));
+
+/// Why a component cannot be used, or did not answer.
+#[derive(Debug, Error)]
+pub enum ComponentError {
+    /// It could not be loaded.
+    #[error("the translator cannot be loaded: {0}")]
+    Load(String),
+    /// It trapped, or exceeded its fuel, stack or memory.
+    #[error("the translator trapped: {0}")]
+    Trap(String),
+}
+
+/// An id and what it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Stable identifier.
+    pub id: String,
+    /// One line.
+    pub reason: String,
+}
+
+/// What a component says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// Semantic version of its rules.
+    pub version: String,
+    /// Operation families that it translates.
+    pub families: Vec<String>,
+    /// Every rule that a decline may name.
+    pub rules: Vec<Entry>,
+    /// Every note that a translation may carry.
+    pub notes: Vec<Entry>,
+}
+
+/// State of a store: its limits.
+pub struct State {
+    limits: StoreLimits,
+}
+
+struct Instance {
+    store: Store<State>,
+    exports: v1::Instance,
+}
+
+/// A loaded component and a pool of its instances.
+pub struct Translator {
+    engine: Engine,
+    component: Component,
+    digest: [u8; 32],
+    description: Description,
+    idle: Mutex<Vec<Instance>>,
+}
+
+impl Translator {
+    /// Loads the embedded translator. Nothing is compiled.
+    pub fn embedded() -> Result<Self, ComponentError> {
+        let engine = Engine::new(&settings::config()).map_err(load_error)?;
+        // SAFETY: the bytes are part of this library, written by its own build script with the same wasmtime and the same settings;
+        // nobody can have changed them without being able to change the library itself.
+        let component = unsafe { Component::deserialize(&engine, EMBEDDED_PRECOMPILED) }.map_err(load_error)?;
+        Self::new(engine, component, EMBEDDED)
+    }
+
+    /// Compiles a component that somebody brings. Refused before compiling: anything with an import, or without the exports of a
+    /// contract version that the host speaks.
+    #[cfg(feature = "cranelift")]
+    pub fn compile(wasm: &[u8]) -> Result<Self, ComponentError> {
+        inspect(wasm)?;
+        let engine = Engine::new(&settings::config()).map_err(load_error)?;
+        let component = Component::from_binary(&engine, wasm).map_err(load_error)?;
+        Self::new(engine, component, wasm)
+    }
+
+    fn new(engine: Engine, component: Component, wasm: &[u8]) -> Result<Self, ComponentError> {
+        let empty = Description { name: String::new(), version: String::new(), families: vec![], rules: vec![], notes: vec![] };
+        let mut translator =
+            Self { engine, component, digest: Sha256::digest(wasm).into(), description: empty, idle: Mutex::new(Vec::new()) };
+        translator.description = translator.with_instance(|instance| instance.exports.describe(&mut instance.store))?;
+        Ok(translator)
+    }
+
+    /// What the component says about itself.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// SHA-256 of the component's bytes.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    /// Asks for the graph of a convolution.
+    pub fn convolution(
+        &self,
+        problem: &ConvolutionProblem<'_>,
+        capabilities: &Capabilities,
+    ) -> Result<Result<ReceivedGraph, ReceivedDecline>, ComponentError> {
+        self.with_instance(|instance| instance.exports.convolution(&mut instance.store, problem, capabilities))
+    }
+
+    /// Runs a call on an idle instance, or a fresh one. An instance that trapped cannot be entered again and is dropped.
+    fn with_instance<T>(&self, call: impl FnOnce(&mut Instance) -> wasmtime::Result<T>) -> Result<T, ComponentError> {
+        let idle = self.idle.lock().pop();
+        let mut instance = match idle {
+            Some(instance) => instance,
+            None => self.instantiate().map_err(trap_error)?,
+        };
+        instance.store.set_fuel(FUEL).map_err(trap_error)?;
+        instance.store.set_hostcall_fuel(MAX_REPLY);
+        let answer = call(&mut instance).map_err(trap_error)?;
+        let mut idle = self.idle.lock();
+        if idle.len() < POOL {
+            idle.push(instance);
+        }
+        Ok(answer)
+    }
+
+    fn instantiate(&self) -> wasmtime::Result<Instance> {
+        let limits = StoreLimitsBuilder::new().memory_size(MAX_MEMORY).memories(4).tables(4).table_elements(10_000).instances(16).build();
+        let mut store = Store::new(&self.engine, State { limits });
+        store.limiter(|state| &mut state.limits);
+        store.set_fuel(FUEL)?;
+        let exports = v1::Instance::new(&mut store, &self.component, &Linker::new(&self.engine))?;
+        Ok(Instance { store, exports })
+    }
+}
+
+/// Reads a component's imports and exports without compiling it.
+#[cfg(feature = "cranelift")]
+fn inspect(wasm: &[u8]) -> Result<(), ComponentError> {
+    let interface = interface_of(wasm)?;
+    if let Some(import) = interface.imports.first() {
+        return Err(ComponentError::Load(format!("it imports {import}; a translator imports nothing")));
+    }
+    if let Some(missing) = v1::EXPORTS.iter().find(|wanted| !interface.exports.iter().any(|e| e == *wanted)) {
+        return Err(ComponentError::Load(format!("it does not export {missing}; it exports {}", interface.exports.join(", "))));
+    }
+    Ok(())
+}
+
+/// The names that a component imports and exports.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Imports; none for anything the host runs.
+    pub imports: Vec<String>,
+    /// Exports, with their versions.
+    pub exports: Vec<String>,
+}
+
+/// Reads the outermost component's imports and exports with a parser; nothing is compiled or run.
+#[cfg(feature = "cranelift")]
+pub fn interface_of(wasm: &[u8]) -> Result<Interface, ComponentError> {
+    use wasmparser::{Encoding, Parser, Payload};
+    let unreadable = |error: wasmparser::BinaryReaderError| ComponentError::Load(error.to_string());
+    let mut interface = Interface::default();
+    let mut depth = 0usize;
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload.map_err(unreadable)? {
+            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => {
+                return Err(ComponentError::Load("it is a core module, not a component".into()));
+            }
+            Payload::Version { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                for import in section {
+                    interface.imports.push(import.map_err(unreadable)?.name.name.to_string());
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                for export in section {
+                    interface.exports.push(export.map_err(unreadable)?.name.name.to_string());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(interface)
+}
+
+fn load_error(error: wasmtime::Error) -> ComponentError {
+    ComponentError::Load(one_line(format!("{error:#}")))
+}
+
+fn trap_error(error: wasmtime::Error) -> ComponentError {
+    ComponentError::Trap(one_line(format!("{error:#}")))
+}
+
+fn one_line(text: String) -> String {
+    let text: Cow<'_, str> = if text.contains('\n') { text.replace('\n', "; ").into() } else { text.into() };
+    text.into_owned()
+}

@@ -1,0 +1,193 @@
+//! Devices: how many, which is current, what they say about themselves. The figures are those of an MI300X where programs
+//! look at them, else zero.
+
+use core::ffi::{c_char, c_int};
+use std::cell::Cell;
+
+use crate::error::{Code, INVALID_DEVICE, INVALID_VALUE, guard, put};
+use crate::runtime;
+
+/// How many devices there are.
+pub const COUNT: usize = 2;
+/// Memory each device claims to have; allocation beyond it fails.
+pub const MEMORY: usize = 16 << 30;
+
+const NAME: &[u8] = b"Reference device on host memory";
+const ARCHITECTURE: &[u8] = b"gfx942:sramecc+:xnack-";
+const COMPUTE_UNITS: c_int = 304;
+
+thread_local! {
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The calling thread's device.
+pub fn current() -> usize {
+    CURRENT.get()
+}
+
+fn checked(device: c_int) -> Result<usize, Code> {
+    usize::try_from(device).ok().filter(|d| *d < COUNT).ok_or(INVALID_DEVICE)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hipInit(flags: u32) -> Code {
+    guard(|| if flags == 0 { Ok(()) } else { Err(INVALID_VALUE) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> Code {
+    // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
+    guard(|| unsafe { put(version, 70_200_000) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipDriverGetVersion(version: *mut c_int) -> Code {
+    // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
+    guard(|| unsafe { put(version, 70_200_000) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> Code {
+    // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
+    guard(|| unsafe { put(count, COUNT as c_int) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hipSetDevice(device: c_int) -> Code {
+    guard(|| checked(device).map(|d| CURRENT.set(d)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipGetDevice(device: *mut c_int) -> Code {
+    // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
+    guard(|| unsafe { put(device, current() as c_int) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hipDeviceSynchronize() -> Code {
+    guard(|| runtime::attempt(|r| r.forbid_under_capture()))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipDeviceTotalMem(bytes: *mut usize, device: c_int) -> Code {
+    // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
+    guard(|| checked(device).and_then(|_| unsafe { put(bytes, MEMORY) }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipDeviceGetName(name: *mut c_char, length: c_int, device: c_int) -> Code {
+    guard(|| {
+        checked(device)?;
+        let room = usize::try_from(length).ok().filter(|n| *n > 0 && !name.is_null()).ok_or(INVALID_VALUE)? - 1;
+        let text = &NAME[..NAME.len().min(room)];
+        // SAFETY: the caller's buffer holds `length` bytes; text and terminator are at most that.
+        unsafe {
+            name.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+            name.add(text.len()).write(0);
+        }
+        Ok(())
+    })
+}
+
+/// `hipDeviceProp_tR0600`, as far as it is filled. Offsets and size were computed from the public header and agree with
+/// published bindings.
+#[repr(C, align(8))]
+pub struct Properties {
+    pub bytes: [u8; 1472],
+}
+
+impl Properties {
+    fn of(device: usize) -> Properties {
+        let mut p = Properties { bytes: [0; 1472] };
+        p.text(0, NAME);
+        p.bytes[256] = device as u8 + 1; // uuid
+        p.wide(288, MEMORY as u64); // totalGlobalMem
+        p.wide(296, 64 << 10); // sharedMemPerBlock
+        p.wide(312, i32::MAX as u64); // memPitch
+        p.wide(352, i32::MAX as u64); // totalConstMem
+        p.wide(368, 256); // textureAlignment
+        p.wide(1416, 64 << 10); // maxSharedMemoryPerMultiProcessor
+        for (offset, attribute) in INTEGERS {
+            p.integer(*offset, attribute_value(*attribute, device).unwrap_or(0));
+        }
+        p.text(1160, ARCHITECTURE); // gcnArchName
+        p
+    }
+
+    fn text(&mut self, offset: usize, text: &[u8]) {
+        self.bytes[offset..offset + text.len()].copy_from_slice(text);
+    }
+
+    fn integer(&mut self, offset: usize, value: c_int) {
+        self.bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    fn wide(&mut self, offset: usize, value: u64) {
+        self.bytes[offset..offset + 8].copy_from_slice(&value.to_ne_bytes());
+    }
+}
+
+/// Offset in the struct, and the attribute of the same meaning.
+const INTEGERS: &[(usize, c_int)] = &[
+    (304, 71), // regsPerBlock
+    (308, 87), // warpSize
+    (320, 56), // maxThreadsPerBlock
+    (324, 26), // maxThreadsDim
+    (328, 27), //
+    (332, 28), //
+    (336, 29), // maxGridSize
+    (340, 30), //
+    (344, 31), //
+    (348, 5),  // clockRate
+    (360, 23), // major
+    (364, 61), // minor
+    (388, 63), // multiProcessorCount
+    (400, 3),  // canMapHostMemory
+    (576, 8),  // concurrentKernels
+    (584, 67), // pciBusID
+    (608, 60), // memoryClockRate
+    (612, 59), // memoryBusWidth
+    (616, 19), // l2CacheSize
+    (624, 57), // maxThreadsPerMultiProcessor
+];
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut Properties, device: c_int) -> Code {
+    // SAFETY: `put` checks for null; otherwise the caller's pointer is valid for the struct of that version.
+    guard(|| checked(device).and_then(|d| unsafe { put(properties, Properties::of(d)) }))
+}
+
+/// Values of `hipDeviceAttribute_t`; those that are not named here are 0 where the enum has them.
+fn attribute_value(attribute: c_int, device: usize) -> Option<c_int> {
+    Some(match attribute {
+        3 | 8 | 10 | 85 => 1,         // can map host memory, concurrent kernels, cooperative launch, unified addressing
+        5 => 2_100_000,               // clock rate
+        19 => 4 << 20,                // L2
+        23 => 9,                      // major
+        26..=28 | 56 => 1024,         // block
+        29 => i32::MAX,               // grid
+        30 | 31 => 65536,             //
+        57 => 2048,                   // threads per multiprocessor
+        59 => 8192,                   // memory bus
+        60 => 1_300_000,              // memory clock
+        61 => 4,                      // minor
+        63 | 10_015 => COMPUTE_UNITS, // multiprocessors, physical ones
+        67 => device as c_int + 1,    // PCI bus
+        71 | 72 => 65536,             // registers
+        74 | 76 | 10_002 => 64 << 10, // shared memory
+        83 => i32::MAX,               // constant memory
+        87 => 64,                     // wavefront
+        0..=98 | 10_000..=10_022 => 0,
+        _ => return None,
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) -> Code {
+    guard(|| {
+        let device = checked(device)?;
+        let found = attribute_value(attribute, device).ok_or(INVALID_VALUE)?;
+        // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
+        unsafe { put(value, found) }
+    })
+}

@@ -1,0 +1,27 @@
+//! Everything that needs a GPU to run: code objects and kernel launches. They all refuse, audibly.
+
+use crate::error::{Code, NOT_SUPPORTED, guard};
+
+fn refuse(function: &str) -> Code {
+    eprintln!("reference HIP: {function} refused: there is no device that could run kernels");
+    guard(|| Err(NOT_SUPPORTED))
+}
+
+/// Exports functions that ignore their arguments, which the C calling convention of the platform allows.
+macro_rules! refusing {
+    ($($name:ident)*) => {
+        $(#[unsafe(no_mangle)]
+        extern "C" fn $name() -> Code {
+            refuse(stringify!($name))
+        })*
+    };
+}
+
+refusing! {
+    hipModuleLoad hipModuleLoadData hipModuleLoadDataEx hipModuleUnload hipModuleGetFunction hipModuleGetGlobal
+    hipModuleLaunchKernel hipExtModuleLaunchKernel hipHccModuleLaunchKernel hipModuleLaunchCooperativeKernel
+    hipLaunchKernel hipExtLaunchKernel hipLaunchCooperativeKernel hipLaunchKernelExC hipLaunchByPtr
+    hipFuncGetAttributes hipFuncGetAttribute hipFuncSetAttribute
+    hipModuleOccupancyMaxPotentialBlockSize hipModuleOccupancyMaxActiveBlocksPerMultiprocessor
+    hipOccupancyMaxPotentialBlockSize hipOccupancyMaxActiveBlocksPerMultiprocessor
+}

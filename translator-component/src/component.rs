@@ -1,0 +1,38 @@
+//! The edge to WebAssembly: exports, allocator, panic handler. No rule lives here.
+
+use core::{arch::wasm32, panic::PanicInfo};
+
+use crate::{
+    bindings,
+    contract::{
+        conv::{Guest as ConvGuest, Problem},
+        graph::{Capabilities, Decline, Translation},
+        manifest::{Description, Guest as ManifestGuest},
+    },
+    conv, manifest,
+};
+
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
+/// The rules are total; should one panic all the same, the host sees a trap and declines.
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    wasm32::unreachable()
+}
+
+struct Component;
+
+impl ManifestGuest for Component {
+    fn describe() -> Description {
+        manifest::describe()
+    }
+}
+
+impl ConvGuest for Component {
+    fn translate(problem: Problem, capabilities: Capabilities) -> Result<Translation, Decline> {
+        conv::translate(&problem, &capabilities)
+    }
+}
+
+bindings::export!(Component with_types_in bindings);

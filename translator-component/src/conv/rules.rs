@@ -1,0 +1,202 @@
+//! Every reason to decline a convolution, each a small function with its id beside it.
+//!
+//! Order matters twice: callers see the first rule that objects, so the coarse ones come first, and a check may rely on those
+//! before it (ranks agree before lengths are compared).
+
+use alloc::{format, string::String};
+
+use hipdnn_abi::descriptor_type;
+
+use super::geometry;
+use crate::{
+    contract::{
+        conv::{Direction, Mode, Problem},
+        graph::{Capabilities, DataType},
+    },
+    rule::{Note, Rule},
+    tensor::{self, Named},
+};
+
+/// hipDNN's backend sets no limit; five is where the vectors of MIOpen's own descriptors end in practice. Four and five are left to
+/// the engine search.
+const MAX_SPATIAL: usize = 5;
+
+/// MIOpen's numbers of `miopenConvolutionAttrib_t`.
+mod attribute_number {
+    pub const FP16_ALTERNATIVE: u32 = 0;
+    pub const DETERMINISTIC: u32 = 1;
+    pub const FP8_ROUNDING: u32 = 2;
+    pub const MATH_TYPE: u32 = 3;
+}
+
+/// The rules, in the order they are tried.
+pub static RULES: &[Rule<Problem>] = &[
+    Rule { id: "conv.direction.unsupported", reason: "this version translates the forward direction only", check: direction },
+    Rule {
+        id: "conv.backend.operation",
+        reason: "the loaded backend cannot create a convolution operation of this direction",
+        check: backend_operation,
+    },
+    Rule { id: "conv.mode.transposed", reason: "transposed convolution is not translated", check: transposed },
+    Rule { id: "conv.mode.unrecognized", reason: "a convolution mode that the contract does not know", check: unrecognized_mode },
+    Rule { id: "conv.scaling.alpha", reason: "alpha is not 1: the backend's convolution has no scaling", check: alpha },
+    Rule { id: "conv.scaling.beta", reason: "beta is not 0: the backend's convolution does not accumulate", check: beta },
+    Rule { id: "tensor.layout.vectorized", reason: "vectorised layouts (NCHWc, CHWNc) have no counterpart", check: vectorized },
+    Rule { id: "tensor.type.counterpart", reason: "a data type without counterpart in hipDNN", check: type_counterpart },
+    Rule { id: "tensor.type.cast", reason: "a cast type that differs from the data type", check: type_cast },
+    Rule { id: "tensor.type.backend", reason: "a data type that the loaded backend does not have", check: type_backend },
+    Rule { id: "tensor.dims.empty", reason: "a dimension of length zero (or less), or no dimension at all", check: dims_empty },
+    Rule { id: "conv.rank.mismatch", reason: "x, w, y and the convolution do not agree on the number of dimensions", check: rank_mismatch },
+    Rule { id: "conv.rank.spatial", reason: "no spatial dimension, or more than 5 (4 and 5 are left to the engine search)", check: rank_spatial },
+    Rule { id: "tensor.strides.positive", reason: "a stride that is zero or negative", check: strides_positive },
+    Rule { id: "tensor.strides.overlap", reason: "strides that may put two elements of the output on one address", check: strides_overlap },
+    Rule { id: "tensor.extent.range", reason: "a tensor so large that addresses could overflow", check: extent_range },
+    Rule { id: "conv.geometry.parameters", reason: "a negative pad, or a stride or dilation below 1", check: parameters },
+    Rule { id: "conv.groups.count", reason: "a group count below 1", check: group_count },
+    Rule { id: "conv.groups.channels", reason: "x's channels are not w's channels times the group count", check: group_channels },
+    Rule { id: "conv.groups.outputs", reason: "the output channels cannot be divided among the groups", check: group_outputs },
+    Rule { id: "conv.output.geometry", reason: "y is not the output that x, w, pads, strides and dilations give", check: output },
+    Rule { id: "conv.attribute.deterministic", reason: "determinism was asked for, which a graph cannot express", check: deterministic },
+    Rule { id: "conv.attribute.fp16-alternative", reason: "the alternative fp16 arithmetic was forced", check: fp16_alternative },
+    Rule { id: "conv.attribute.fp8-rounding", reason: "fp8 tensors with stochastic rounding, which a graph cannot express", check: fp8_rounding },
+    Rule { id: "conv.attribute.unknown", reason: "a convolution attribute that these rules do not know", check: unknown_attribute },
+];
+
+/// What is mapped, but not to the letter.
+pub static NOTES: &[Note<Problem>] = &[Note {
+    id: "conv.algorithm.ignored",
+    reason: "the caller named an algorithm; hipDNN's heuristics choose the engine",
+    applies: |problem| problem.algorithm.is_some(),
+}];
+
+fn direction(problem: &Problem, _: &Capabilities) -> Option<String> {
+    (problem.direction != Direction::Forward).then(|| format!("direction {:?}", problem.direction))
+}
+
+fn backend_operation(_: &Problem, capabilities: &Capabilities) -> Option<String> {
+    let needed = descriptor_type::BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+    (!capabilities.operations.contains(&needed)).then(|| format!("backend {} lacks operation {needed}", capabilities.backend_version))
+}
+
+fn transposed(problem: &Problem, _: &Capabilities) -> Option<String> {
+    (problem.mode == Mode::Transpose).then(|| format!("mode transpose, output pads {:?}", problem.output_pads))
+}
+
+fn unrecognized_mode(problem: &Problem, _: &Capabilities) -> Option<String> {
+    (problem.mode == Mode::Unrecognized).then(|| String::from("unrecognized mode"))
+}
+
+// NaN is not 1, and −0 is 0: multiplying the old y by −0 adds at most a signed zero, which rounds away in every sum but an empty one.
+fn alpha(problem: &Problem, _: &Capabilities) -> Option<String> {
+    (problem.alpha != 1.0).then(|| format!("alpha {}", problem.alpha))
+}
+
+fn beta(problem: &Problem, _: &Capabilities) -> Option<String> {
+    (problem.beta != 0.0).then(|| format!("beta {}", problem.beta))
+}
+
+fn vectorized(problem: &Problem, _: &Capabilities) -> Option<String> {
+    any_tensor(problem, tensor::vectorized)
+}
+
+fn type_counterpart(problem: &Problem, _: &Capabilities) -> Option<String> {
+    any_tensor(problem, tensor::without_counterpart)
+}
+
+fn type_cast(problem: &Problem, _: &Capabilities) -> Option<String> {
+    any_tensor(problem, tensor::cast)
+}
+
+fn type_backend(problem: &Problem, capabilities: &Capabilities) -> Option<String> {
+    any_tensor(problem, |named| tensor::beyond_backend(named, capabilities))
+}
+
+fn dims_empty(problem: &Problem, _: &Capabilities) -> Option<String> {
+    any_tensor(problem, tensor::without_elements)
+}
+
+fn rank_mismatch(problem: &Problem, _: &Capabilities) -> Option<String> {
+    let rank = problem.x.dims.len();
+    let same_tensors = problem.w.dims.len() == rank && problem.y.dims.len() == rank;
+    let same_spatial = [&problem.pads, &problem.strides, &problem.dilations].iter().all(|list| list.len() + 2 == rank);
+    (!same_tensors || !same_spatial).then(|| {
+        format!("ranks x {rank}, w {}, y {}, convolution {} spatial", problem.w.dims.len(), problem.y.dims.len(), problem.pads.len())
+    })
+}
+
+fn rank_spatial(problem: &Problem, _: &Capabilities) -> Option<String> {
+    let spatial = problem.pads.len();
+    (spatial == 0 || spatial > MAX_SPATIAL).then(|| format!("{spatial} spatial dimensions"))
+}
+
+fn strides_positive(problem: &Problem, _: &Capabilities) -> Option<String> {
+    any_tensor(problem, tensor::stride_not_positive)
+}
+
+fn strides_overlap(problem: &Problem, _: &Capabilities) -> Option<String> {
+    tensor::may_overlap(("y", &problem.y))
+}
+
+fn extent_range(problem: &Problem, _: &Capabilities) -> Option<String> {
+    any_tensor(problem, tensor::too_far_apart)
+}
+
+fn parameters(problem: &Problem, _: &Capabilities) -> Option<String> {
+    let wrong = problem.pads.iter().any(|&p| p < 0) || problem.strides.iter().chain(&problem.dilations).any(|&v| v < 1);
+    wrong.then(|| format!("pads {:?} strides {:?} dilations {:?}", problem.pads, problem.strides, problem.dilations))
+}
+
+fn group_count(problem: &Problem, _: &Capabilities) -> Option<String> {
+    (problem.group_count < 1).then(|| format!("group count {}", problem.group_count))
+}
+
+fn group_channels(problem: &Problem, _: &Capabilities) -> Option<String> {
+    let (c, w_c, g) = (problem.x.dims[1], problem.w.dims[1], problem.group_count);
+    (w_c.checked_mul(g) != Some(c)).then(|| format!("x has {c} channels, w {w_c} in each of {g} groups"))
+}
+
+fn group_outputs(problem: &Problem, _: &Capabilities) -> Option<String> {
+    let (k, g) = (problem.w.dims[0], problem.group_count);
+    (k % g != 0).then(|| format!("{k} output channels in {g} groups"))
+}
+
+fn output(problem: &Problem, _: &Capabilities) -> Option<String> {
+    let channels = problem.y.dims[0] == problem.x.dims[0] && problem.y.dims[1] == problem.w.dims[0];
+    let spatial = (0..problem.pads.len()).all(|axis| geometry::expected_output(problem, axis) == Some(problem.y.dims[axis + 2]));
+    (!channels || !spatial).then(|| {
+        format!(
+            "x {:?} w {:?} pads {:?} strides {:?} dilations {:?} do not give y {:?}",
+            problem.x.dims, problem.w.dims, problem.pads, problem.strides, problem.dilations, problem.y.dims
+        )
+    })
+}
+
+fn deterministic(problem: &Problem, _: &Capabilities) -> Option<String> {
+    attribute(problem, attribute_number::DETERMINISTIC).filter(|&v| v != 0).map(|v| format!("deterministic attribute {v}"))
+}
+
+// −1 (MIOpen's default) lets MIOpen choose, 0 forbids: both are what a graph computes. Other values force another arithmetic.
+fn fp16_alternative(problem: &Problem, _: &Capabilities) -> Option<String> {
+    let half = [&problem.x, &problem.w, &problem.y].iter().any(|t| t.data_type == DataType::Half);
+    attribute(problem, attribute_number::FP16_ALTERNATIVE).filter(|&v| half && v > 0).map(|v| format!("fp16 alternative attribute {v}"))
+}
+
+// MIOpen's default is 1, stochastic.
+fn fp8_rounding(problem: &Problem, _: &Capabilities) -> Option<String> {
+    let fp8 = |t: DataType| matches!(t, DataType::Float8E4m3Fnuz | DataType::Float8E5m2Fnuz | DataType::Float8E4m3 | DataType::Float8E5m2);
+    let mode = attribute(problem, attribute_number::FP8_ROUNDING).unwrap_or(1);
+    (fp8(problem.y.data_type) && mode != 0).then(|| format!("fp8 output, rounding mode {mode}"))
+}
+
+fn unknown_attribute(problem: &Problem, _: &Capabilities) -> Option<String> {
+    let unknown = problem.attributes.iter().find(|a| a.number > attribute_number::MATH_TYPE)?;
+    Some(format!("attribute {} = {}", unknown.number, unknown.value))
+}
+
+fn attribute(problem: &Problem, number: u32) -> Option<i64> {
+    problem.attributes.iter().rev().find(|a| a.number == number).map(|a| a.value)
+}
+
+fn any_tensor<'a>(problem: &'a Problem, check: impl Fn(Named<'a>) -> Option<String>) -> Option<String> {
+    [("x", &problem.x), ("w", &problem.w), ("y", &problem.y)].into_iter().find_map(check)
+}
