@@ -11,6 +11,8 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
+#[path = "src/component/interface.rs"]
+mod interface;
 #[path = "src/component/settings.rs"]
 mod settings;
 
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn build() -> Result<()> {
-    for path in ["build.rs", "src/component/settings.rs", "../wit", "../translator-component", "../Cargo.lock"] {
+    for path in ["build.rs", "src/component/interface.rs", "src/component/settings.rs", "../wit", "../translator-component", "../Cargo.lock"] {
         println!("cargo:rerun-if-changed={path}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
@@ -81,11 +83,8 @@ fn clean_environment(cargo: &mut Command) {
 fn componentise(module: &[u8]) -> Result<Vec<u8>> {
     let mut encoder = wit_component::ComponentEncoder::default().validate(true).module(module).context("the guest module")?;
     let component = encoder.encode().context("making a component of the guest module")?;
-    for payload in wasmparser::Parser::new(0).parse_all(&component) {
-        if let wasmparser::Payload::ComponentImportSection(section) = payload? {
-            ensure!(section.count() == 0, "the translator imports something; it must be pure");
-        }
-    }
+    let imports = interface::interface_of(&component).map_err(|error| anyhow!("the component: {error}"))?.imports;
+    ensure!(imports.is_empty(), "the translator imports {}; it must be pure", imports.join(", "));
     Ok(component)
 }
 

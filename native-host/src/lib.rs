@@ -5,20 +5,21 @@
 //! [`plan`] → execution ([`handle`], [`forward`]). [`backend`] and [`hip`] are the edges to the two native libraries; raw pointers
 //! and C numbers stay there. No translation rule lives in this crate: [`rules`] holds only the host's own reasons to decline.
 
-// TODO pub mod backend;
+pub mod backend;
 pub mod capabilities;
 pub mod component;
 pub mod data_type;
-// TODO pub mod environment;
-// TODO pub mod forward;
+pub mod environment;
+pub mod forward;
 pub mod graph;
-// TODO pub mod handle;
-// TODO pub mod hip;
+pub mod handle;
+pub mod hip;
 pub mod key;
-// TODO pub mod lower;
-// TODO pub mod plan;
+pub mod lower;
+pub mod plan;
 pub mod problem;
 pub mod rules;
-// TODO pub mod trace;
-// TODO pub mod translations;
+pub mod stack;
+pub mod trace;
+pub mod translations;
 pub mod validate;

@@ -3,8 +3,13 @@
 //! Everything a component says is untrusted; a trap, a timeout or an overflow is an error here and costs its instance, nothing else.
 //! What the answers mean is not decided here (see [`crate::validate`]).
 
+#[cfg(feature = "cranelift")]
+mod interface;
 mod settings;
 mod v1;
+
+#[cfg(feature = "cranelift")]
+pub use interface::{Interface, interface_of};
 
 use std::borrow::Cow;
 
@@ -167,7 +172,7 @@ impl Translator {
 /// Reads a component's imports and exports without compiling it.
 #[cfg(feature = "cranelift")]
 fn inspect(wasm: &[u8]) -> Result<(), ComponentError> {
-    let interface = interface_of(wasm)?;
+    let interface = interface_of(wasm).map_err(ComponentError::Load)?;
     if let Some(import) = interface.imports.first() {
         return Err(ComponentError::Load(format!("it imports {import}; a translator imports nothing")));
     }
@@ -175,45 +180,6 @@ fn inspect(wasm: &[u8]) -> Result<(), ComponentError> {
         return Err(ComponentError::Load(format!("it does not export {missing}; it exports {}", interface.exports.join(", "))));
     }
     Ok(())
-}
-
-/// The names that a component imports and exports.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Interface {
-    /// Imports; none for anything the host runs.
-    pub imports: Vec<String>,
-    /// Exports, with their versions.
-    pub exports: Vec<String>,
-}
-
-/// Reads the outermost component's imports and exports with a parser; nothing is compiled or run.
-#[cfg(feature = "cranelift")]
-pub fn interface_of(wasm: &[u8]) -> Result<Interface, ComponentError> {
-    use wasmparser::{Encoding, Parser, Payload};
-    let unreadable = |error: wasmparser::BinaryReaderError| ComponentError::Load(error.to_string());
-    let mut interface = Interface::default();
-    let mut depth = 0usize;
-    for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(unreadable)? {
-            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => {
-                return Err(ComponentError::Load("it is a core module, not a component".into()));
-            }
-            Payload::Version { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentImportSection(section) if depth == 1 => {
-                for import in section {
-                    interface.imports.push(import.map_err(unreadable)?.name.name.to_string());
-                }
-            }
-            Payload::ComponentExportSection(section) if depth == 1 => {
-                for export in section {
-                    interface.exports.push(export.map_err(unreadable)?.name.name.to_string());
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(interface)
 }
 
 fn load_error(error: wasmtime::Error) -> ComponentError {

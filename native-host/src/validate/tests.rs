@@ -8,7 +8,7 @@ const CONVOLUTION: i32 = descriptor_type::BACKEND_OPERATION_CONVOLUTION_FORWARD_
 const POINTWISE: i32 = descriptor_type::BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
 
 fn arguments() -> [Argument; 3] {
-    let argument = |name, extent, written| Argument { name, data_type: DataType::Float, extent, read: !written, written };
+    let argument = |name, extent, written: bool| Argument { name, data_type: DataType::Float, extent, read: !written, written };
     [argument("x", 2 * 4 * 8 * 8, false), argument("w", 4 * 4 * 3 * 3, false), argument("y", 2 * 4 * 8 * 8, true)]
 }
 

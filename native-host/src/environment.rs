@@ -1,0 +1,229 @@
+//! What the operator asked for: every environment variable of the shim, read together, once. Nothing else reads the environment.
+
+use std::{ffi::OsString, path::PathBuf};
+
+/// Operation families that can be forwarded. The names are those of the environment variables and of the contract's interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Convolution.
+    Conv,
+}
+
+impl Family {
+    /// All there are.
+    pub const ALL: &[Family] = &[Family::Conv];
+
+    /// Lower-case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Conv => "conv",
+        }
+    }
+}
+
+/// One variable: its name, and what it does, for tables.
+pub struct Variable {
+    /// Name.
+    pub name: &'static str,
+    /// Effect, one line.
+    pub effect: &'static str,
+}
+
+macro_rules! variables {
+    ($($constant:ident $name:literal $effect:literal;)*) => {
+        $(const $constant: &str = $name;)*
+        /// Every variable that is read. The README's table is this one.
+        pub const VARIABLES: &[Variable] = &[$(Variable { name: $name, effect: $effect },)*];
+    };
+}
+
+variables! {
+    FORWARDING "MIOPEN_HIPDNN_FORWARDING" "master switch: enable(d)/1/yes/on/true or the opposites, any case; empty is unset; anything else: one warning, off";
+    FORWARDING_CONV "MIOPEN_HIPDNN_FORWARDING_CONV" "off removes one family, under the master";
+    USE_FOR "MIOPEN_USE_HIPDNN_FOR" "comma list of families or entry points; if set, only these are forwarded; * is all";
+    DISABLE_FOR "MIOPEN_DISABLE_HIPDNN_FOR" "comma list of families or entry points that are not forwarded; wins over all others";
+    NATIVE "MIOPEN_HIPDNN_NATIVE_LIBRARY" "path of the native MIOpen";
+    BACKEND "MIOPEN_HIPDNN_BACKEND_LIBRARY" "path of libhipdnn_backend.so";
+    HIP "MIOPEN_HIPDNN_HIP_LIBRARY" "path of the HIP runtime";
+    TRACE "MIOPEN_HIPDNN_TRACE" "one line for each routed call: text or json (on stderr), or a file (JSON if it ends in .json or .jsonl); %p is the pid";
+    STATS "MIOPEN_HIPDNN_STATS" "file for the counters as JSON, rewritten when a handle is destroyed and at normal exit; %p is the pid";
+    ON_ERROR "MIOPEN_HIPDNN_ON_ERROR" "fallback: failures to build a plan go to native too; failures to execute never do";
+    STRICT "MIOPEN_HIPDNN_STRICT" "declined calls return miopenStatusUnsupportedOp instead of going to native";
+}
+
+/// Where trace lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceTarget {
+    /// Text on stderr.
+    Text,
+    /// JSON on stderr.
+    Json,
+    /// A file.
+    File(PathBuf),
+}
+
+/// The resolved settings. Immutable for the life of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    master: bool,
+    conv: bool,
+    only: Option<Vec<String>>,
+    except: Vec<String>,
+    /// Explicit path of the native library.
+    pub native_library: Option<PathBuf>,
+    /// Explicit path of the backend.
+    pub backend_library: Option<PathBuf>,
+    /// Explicit path of the HIP runtime.
+    pub hip_library: Option<PathBuf>,
+    /// Trace lines.
+    pub trace: Option<TraceTarget>,
+    /// Counters file.
+    pub stats: Option<PathBuf>,
+    /// Build failures fall back to native.
+    pub fallback: bool,
+    /// Declines are returned instead of going to native.
+    pub strict: bool,
+    /// What was wrong with the environment: one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Reads the process environment. In a set-uid-like process (AT_SECURE) no variable that holds a path is read.
+    pub fn from_process() -> Self {
+        // SAFETY: getauxval takes a number and has no side effects.
+        let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+        Self::read(|name| std::env::var_os(name), secure)
+    }
+
+    /// Reads from any source; the seam for tests.
+    pub fn read(lookup: impl Fn(&str) -> Option<OsString>, secure: bool) -> Self {
+        let mut settings = Self::default();
+        let text = |name: &str| lookup(name).filter(|v| !v.is_empty());
+        let path = |name: &str| if secure { None } else { text(name).map(PathBuf::from) };
+        settings.master = settings.switch(FORWARDING, text(FORWARDING), false);
+        settings.conv = settings.switch(FORWARDING_CONV, text(FORWARDING_CONV), true);
+        settings.only = text(USE_FOR).map(|v| list(&v));
+        settings.except = text(DISABLE_FOR).map_or_else(Vec::new, |v| list(&v));
+        settings.native_library = path(NATIVE);
+        settings.backend_library = path(BACKEND);
+        settings.hip_library = path(HIP);
+        settings.trace = text(TRACE).and_then(|v| settings.trace_target(&v, secure));
+        settings.stats = path(STATS).map(|p| with_pid(&p.to_string_lossy()));
+        settings.fallback = settings.word(ON_ERROR, text(ON_ERROR), "fallback");
+        settings.strict = settings.switch(STRICT, text(STRICT), false);
+        settings
+    }
+
+    /// Whether calls of an entry point are forwarded.
+    pub fn forwards(&self, family: Family, entry_point: &str) -> bool {
+        let family_on = match family {
+            Family::Conv => self.conv,
+        };
+        let named = |list: &[String]| {
+            list.iter().any(|item| item == "*" || item.eq_ignore_ascii_case(family.name()) || item.eq_ignore_ascii_case(entry_point))
+        };
+        self.master && family_on && self.only.as_deref().is_none_or(named) && !named(&self.except)
+    }
+
+    /// Whether anything at all may be forwarded.
+    pub fn forwards_anything(&self) -> bool {
+        self.master && self.conv && !self.except.iter().any(|item| item == "*")
+    }
+
+    fn switch(&mut self, name: &str, value: Option<OsString>, default: bool) -> bool {
+        let Some(value) = value else { return default };
+        match value.to_str().map(str::to_ascii_lowercase).as_deref() {
+            Some("enable" | "enabled" | "1" | "yes" | "on" | "true") => true,
+            Some("disable" | "disabled" | "0" | "no" | "off" | "false") => false,
+            _ => {
+                self.warnings.push(format!("{name}={value:?} is neither enabled/1/yes/on/true nor disabled/0/no/off/false; taken as off"));
+                false
+            }
+        }
+    }
+
+    fn word(&mut self, name: &str, value: Option<OsString>, word: &str) -> bool {
+        let Some(value) = value else { return false };
+        let matches = value.to_str().is_some_and(|v| v.eq_ignore_ascii_case(word));
+        if !matches {
+            self.warnings.push(format!("{name}={value:?} is not {word:?}; ignored"));
+        }
+        matches
+    }
+
+    fn trace_target(&mut self, value: &OsString, secure: bool) -> Option<TraceTarget> {
+        match value.to_str() {
+            Some(v) if v.eq_ignore_ascii_case("text") => Some(TraceTarget::Text),
+            Some(v) if v.eq_ignore_ascii_case("json") => Some(TraceTarget::Json),
+            _ if secure => None,
+            Some(v) => Some(TraceTarget::File(with_pid(v))),
+            None => Some(TraceTarget::File(PathBuf::from(value))),
+        }
+    }
+}
+
+fn list(value: &OsString) -> Vec<String> {
+    value.to_string_lossy().split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_string).collect()
+}
+
+fn with_pid(path: &str) -> PathBuf {
+    PathBuf::from(path.replace("%p", &std::process::id().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    use super::*;
+
+    fn settings(pairs: &[(&str, &str)]) -> Settings {
+        Settings::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v)), false)
+    }
+
+    fn forwards(pairs: &[(&str, &str)]) -> bool {
+        settings(pairs).forwards(Family::Conv, "miopenConvolutionForward")
+    }
+
+    // V51 of the case list.
+    #[test]
+    fn the_master_switch_takes_the_usual_words() {
+        for on in ["Enabled", "ENABLE", "1", "yes", "on", "TRUE"] {
+            assert!(forwards(&[(FORWARDING, on)]), "{on}");
+        }
+        for off in ["", "0", "no", "OFF", "false", "Disabled", "disable"] {
+            let read = settings(&[(FORWARDING, off)]);
+            assert!(!read.forwards_anything() && read.warnings.is_empty(), "{off}");
+        }
+        for odd in [" enabled", "2", "enabled,"] {
+            let read = settings(&[(FORWARDING, odd)]);
+            assert!(!read.forwards_anything());
+            assert!(read.warnings.len() == 1 && read.warnings[0].contains(FORWARDING), "{:?}", read.warnings);
+        }
+        let bytes = Settings::read(|n| (n == FORWARDING).then(|| OsString::from_vec(vec![0xff, 0xfe])), false);
+        assert!(!bytes.forwards_anything() && bytes.warnings.len() == 1);
+        assert_eq!(settings(&[]).warnings.len(), 0);
+    }
+
+    #[test]
+    fn families_and_lists_narrow_the_master() {
+        let on = (FORWARDING, "1");
+        assert!(!forwards(&[(FORWARDING_CONV, "1")]));
+        assert!(!forwards(&[on, (FORWARDING_CONV, "off")]));
+        assert!(forwards(&[on, (USE_FOR, "bn,Conv")]));
+        assert!(!forwards(&[on, (USE_FOR, "bn")]));
+        assert!(forwards(&[on, (USE_FOR, "miopenConvolutionForward")]));
+        for except in ["*", "conv", "Conv,,bn", "miopenconvolutionforward"] {
+            assert!(!forwards(&[on, (DISABLE_FOR, except)]), "{except}");
+            assert!(!forwards(&[on, (USE_FOR, "conv"), (DISABLE_FOR, except)]), "{except}");
+        }
+        assert!(forwards(&[on, (DISABLE_FOR, "unknown")]));
+    }
+
+    #[test]
+    fn a_privileged_process_reads_no_path() {
+        let all = |name: &str| Some(OsString::from(if name == FORWARDING { "1" } else { "/tmp/evil" }));
+        let read = Settings::read(all, true);
+        assert_eq!((read.native_library, read.backend_library, read.hip_library), (None, None, None));
+        assert_eq!((read.trace, read.stats), (None, None));
+    }
+}

@@ -1,0 +1,262 @@
+//! The state behind one MIOpen handle: its hipDNN handle, its plans, its workspaces, its counters.
+//!
+//! hipDNN handles are not thread-safe, so all of it stands behind one lock per MIOpen handle; handles share nothing on the warm path.
+//! Plans are found by a last-key memo, then by a table; both belong to the handle rather than to a thread, because frameworks use one
+//! handle per thread, and no destructor has to run in the caller's threads.
+
+use std::{
+    collections::HashMap,
+    ffi::c_void,
+    ptr::null_mut,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, AtomicPtr, Ordering},
+    },
+};
+
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::{backend::Handle, hip::Hip, plan::Plan, trace::Counters, translations::Declined};
+
+/// Plans (and declines) kept for one handle.
+const CAPACITY: usize = 1024;
+/// Streams that have a workspace of their own.
+const MAX_WORKSPACES: usize = 16;
+const UNKNOWN_DEVICE: i32 = -1;
+
+/// What is known about a problem on this handle.
+pub enum Known {
+    /// A plan.
+    Plan(Box<ReadyPlan>),
+    /// It goes to native.
+    Declined(Arc<Declined>),
+}
+
+/// A plan and whether it ever ran.
+pub struct ReadyPlan {
+    /// The plan.
+    pub plan: Plan,
+    /// It has been executed: what engines do once is done.
+    pub executed: bool,
+    /// Notes of the translator.
+    pub notes: Arc<[String]>,
+}
+
+struct Entry {
+    hash: u64,
+    words: Box<[u64]>,
+    alignment: usize,
+    last_use: u64,
+    known: Known,
+}
+
+/// Everything behind the handle's lock.
+#[derive(Default)]
+pub struct Bound {
+    entries: Vec<Entry>,
+    table: HashTable<usize>,
+    memo: usize,
+    clock: u64,
+    current_stream: Option<*mut c_void>,
+    workspaces: HashMap<usize, (usize, usize)>,
+    counters: HashMap<&'static str, Counters>,
+    // Last: plans refer to the handle, so they go first.
+    hipdnn: Option<Handle>,
+}
+
+// SAFETY: the stream is only compared and passed on; the rest is Send.
+unsafe impl Send for Bound {}
+
+/// One MIOpen handle, from its creation to its destruction.
+pub struct HandleState {
+    stream: AtomicPtr<c_void>,
+    device: AtomicI32,
+    bound: Mutex<Bound>,
+}
+
+impl HandleState {
+    /// A handle on a stream (null is the default stream) and, if known, a device.
+    pub fn new(stream: *mut c_void, device: Option<i32>) -> Self {
+        let device = AtomicI32::new(device.unwrap_or(UNKNOWN_DEVICE));
+        Self { stream: AtomicPtr::new(stream), device, bound: Mutex::new(Bound::default()) }
+    }
+
+    /// The caller moved the handle to another stream.
+    pub fn set_stream(&self, stream: *mut c_void) {
+        self.stream.store(stream, Ordering::Release);
+    }
+
+    /// The stream that calls go to. Read once per call, so that a call never sees two.
+    pub fn stream(&self) -> *mut c_void {
+        self.stream.load(Ordering::Acquire)
+    }
+
+    /// The device that the handle was created on.
+    pub fn device(&self) -> Option<i32> {
+        Some(self.device.load(Ordering::Relaxed)).filter(|&d| d != UNKNOWN_DEVICE)
+    }
+
+    /// The handle's lock.
+    pub fn lock(&self) -> MutexGuard<'_, Bound> {
+        self.bound.lock()
+    }
+
+    /// Adds the handle's counts to the census.
+    pub fn count_into(&self, census: &mut crate::trace::Census) {
+        for (call, counters) in &self.lock().counters {
+            census.entry(call).or_default().add(counters);
+        }
+    }
+}
+
+impl Bound {
+    /// What is known about a key. Compares with the last key first.
+    pub fn find(&mut self, words: &[u64], hash: impl FnOnce() -> u64, alignment: usize) -> Option<usize> {
+        let same = |e: &Entry| e.alignment == alignment && *e.words == *words;
+        if !self.entries.get(self.memo).is_some_and(same) {
+            self.memo = *self.table.find(hash(), |&index| same(&self.entries[index]))?;
+        }
+        self.clock += 1;
+        self.entries[self.memo].last_use = self.clock;
+        Some(self.memo)
+    }
+
+    /// The entry at an index that [`Bound::find`] or [`Bound::insert`] answered.
+    pub fn known(&mut self, index: usize) -> &mut Known {
+        &mut self.entries[index].known
+    }
+
+    /// Remembers what a key is known for, in place of the least recently used entry once there are too many.
+    pub fn insert(&mut self, words: &[u64], hash: u64, alignment: usize, known: Known) -> usize {
+        self.clock += 1;
+        let entry = Entry { hash, words: words.into(), alignment, last_use: self.clock, known };
+        let index = if self.entries.len() < CAPACITY {
+            self.entries.push(entry);
+            self.entries.len() - 1
+        } else {
+            let oldest = self.oldest();
+            if let Ok(found) = self.table.find_entry(self.entries[oldest].hash, |&i| i == oldest) {
+                found.remove();
+            }
+            self.entries[oldest] = entry;
+            oldest
+        };
+        let entries = &self.entries;
+        self.table.insert_unique(hash, index, |&i| entries[i].hash);
+        self.memo = index;
+        index
+    }
+
+    fn oldest(&self) -> usize {
+        self.entries.iter().enumerate().min_by_key(|(_, e)| e.last_use).map_or(0, |(index, _)| index)
+    }
+
+    /// The hipDNN handle, if it was made already.
+    pub fn hipdnn(&self) -> Option<&Handle> {
+        self.hipdnn.as_ref()
+    }
+
+    /// Keeps the hipDNN handle.
+    pub fn set_hipdnn(&mut self, handle: Handle) {
+        self.hipdnn = Some(handle);
+        self.current_stream = None;
+    }
+
+    /// Handle and entry at once, for execution.
+    pub fn parts(&mut self, index: usize) -> Option<(&Handle, &mut ReadyPlan, &mut Option<*mut c_void>)> {
+        match (&self.hipdnn, self.entries.get_mut(index).map(|e| &mut e.known)) {
+            (Some(handle), Some(Known::Plan(plan))) => Some((handle, plan, &mut self.current_stream)),
+            _ => None,
+        }
+    }
+
+    /// The workspace that this stream already has, if it is large enough.
+    pub fn workspace(&self, stream: *mut c_void, bytes: usize) -> Option<*mut c_void> {
+        self.workspaces.get(&(stream as usize)).filter(|(_, size)| *size >= bytes).map(|(address, _)| *address as *mut c_void)
+    }
+
+    /// A workspace for this stream of at least so many bytes: grow-only, one per stream, so that two streams never share scratch.
+    pub fn grow_workspace(&mut self, hip: &Hip, stream: *mut c_void, bytes: usize) -> Result<*mut c_void, i32> {
+        if self.workspaces.len() >= MAX_WORKSPACES && !self.workspaces.contains_key(&(stream as usize)) {
+            self.free_workspaces(hip);
+        }
+        let address = hip.allocate(bytes)?;
+        if let Some((old, _)) = self.workspaces.insert(stream as usize, (address as usize, bytes)) {
+            // hipFree waits for the device, so nothing in flight still uses it.
+            hip.free(old as *mut c_void);
+        }
+        Ok(address)
+    }
+
+    /// Gives all workspaces back.
+    pub fn free_workspaces(&mut self, hip: &Hip) {
+        for (_, (address, _)) in self.workspaces.drain() {
+            hip.free(address as *mut c_void);
+        }
+    }
+
+    /// Drops plans, workspaces and the hipDNN handle, in the order in which they depend on each other.
+    pub fn release(&mut self, hip: Option<&Hip>) {
+        self.entries.clear();
+        self.table.clear();
+        if let Some(hip) = hip {
+            self.free_workspaces(hip);
+        }
+        self.current_stream = None;
+        self.hipdnn = None;
+    }
+
+    /// Forgets the counters; they were added to the census.
+    pub fn clear_counters(&mut self) {
+        self.counters.clear();
+    }
+
+    /// The counters of an entry point.
+    pub fn counters(&mut self, call: &'static str) -> &mut Counters {
+        self.counters.entry(call).or_default()
+    }
+}
+
+/// No memory at all; what a call without workspace passes.
+pub const NO_WORKSPACE: *mut c_void = null_mut();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declined(rule: &str) -> Known {
+        Known::Declined(Arc::new(Declined { rule: rule.into(), message: String::new() }))
+    }
+
+    fn rule(bound: &mut Bound, words: &[u64]) -> Option<String> {
+        let index = bound.find(words, || crate::key::hash(words), 16)?;
+        match bound.known(index) {
+            Known::Declined(d) => Some(d.rule.clone()),
+            Known::Plan(_) => None,
+        }
+    }
+
+    #[test]
+    fn keys_and_alignments_are_told_apart() {
+        let mut bound = Bound::default();
+        bound.insert(&[1, 2], crate::key::hash(&[1, 2]), 16, declined("a"));
+        bound.insert(&[1, 3], crate::key::hash(&[1, 3]), 16, declined("b"));
+        assert_eq!(rule(&mut bound, &[1, 2]).as_deref(), Some("a"));
+        assert_eq!(rule(&mut bound, &[1, 3]).as_deref(), Some("b"));
+        assert_eq!(rule(&mut bound, &[1]), None);
+        assert!(bound.find(&[1, 2], || crate::key::hash(&[1, 2]), 8).is_none());
+    }
+
+    #[test]
+    fn it_stays_bounded_and_keeps_what_is_used() {
+        let mut bound = Bound::default();
+        bound.insert(&[0], crate::key::hash(&[0]), 16, declined("used"));
+        for key in 1..3 * CAPACITY as u64 {
+            bound.insert(&[key], crate::key::hash(&[key]), 16, declined("x"));
+            assert!(rule(&mut bound, &[0]).is_some(), "{key}");
+        }
+        assert_eq!(bound.entries.len(), CAPACITY);
+        assert_eq!(bound.table.len(), CAPACITY);
+    }
+}

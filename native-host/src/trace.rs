@@ -1,0 +1,189 @@
+//! Making decisions visible: trace lines, and the counters behind the statistics file. Formats; decides nothing.
+
+use std::{
+    collections::BTreeMap,
+    fs::{File, OpenOptions},
+    io::Write as _,
+    path::Path,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use crate::environment::{Settings, TraceTarget};
+
+/// Prefix of everything that the shim prints on stderr.
+pub const PREFIX: &str = "[MIOpen->hipDNN]";
+
+/// One line on stderr.
+pub fn say(line: &str) {
+    // Nobody can be told that stderr is gone.
+    let _ = writeln!(std::io::stderr(), "{PREFIX} {line}");
+}
+
+/// The phases of a call that took time, in the order they happen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Phases(Vec4);
+
+type Vec4 = [Option<Duration>; Phase::COUNT];
+
+/// One phase.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Phase {
+    Handle,
+    Translate,
+    Validate,
+    Lower,
+    Heuristics,
+    Plan,
+    FirstExecute,
+    Execute,
+}
+
+impl Phase {
+    const COUNT: usize = 8;
+    const NAMES: [&'static str; Self::COUNT] =
+        ["handle", "translate", "validate", "lower", "heuristics", "plan", "first_execute", "execute"];
+}
+
+impl Phases {
+    /// Notes how long a phase took.
+    pub fn set(&mut self, phase: Phase, time: Duration) {
+        self.0[phase as usize] = Some(time);
+    }
+
+    fn microseconds(&self) -> BTreeMap<&'static str, f64> {
+        let timed = Phase::NAMES.iter().zip(self.0);
+        timed.filter_map(|(name, time)| Some((*name, time?.as_nanos() as f64 / 1000.0))).collect()
+    }
+}
+
+/// What became of a routed call.
+#[derive(Debug, Serialize)]
+pub struct Event<'a> {
+    /// The MIOpen function.
+    pub call: &'a str,
+    /// `hipdnn`, `native` or `failed`.
+    pub route: &'a str,
+    /// Rule of a decline.
+    pub rule: Option<&'a str>,
+    /// Offending values, or the backend's error.
+    pub message: Option<&'a str>,
+    /// hipDNN status.
+    pub status: i32,
+    /// Whether the problem was new to this handle.
+    pub cold: bool,
+    /// The engine that served.
+    pub engine: Option<String>,
+    /// Notes of the translator.
+    pub notes: &'a [String],
+    /// Microseconds by phase.
+    pub phases_us: BTreeMap<&'static str, f64>,
+}
+
+impl<'a> Event<'a> {
+    /// An event with its phases.
+    pub fn new(call: &'a str, route: &'a str, phases: &Phases) -> Self {
+        let phases_us = phases.microseconds();
+        Self { call, route, rule: None, message: None, status: 0, cold: false, engine: None, notes: &[], phases_us }
+    }
+
+    fn text(&self) -> String {
+        let mut line = format!("{} -> {}", self.call, self.route);
+        let mut add = |name: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                line.push_str(&format!(" {name}={value}"));
+            }
+        };
+        add("rule", self.rule);
+        add("engine", self.engine.as_deref());
+        add("message", self.message.map(|m| format!("{m:?}")).as_deref());
+        for (phase, time) in &self.phases_us {
+            line.push_str(&format!(" {phase}={time:.1}us"));
+        }
+        line
+    }
+}
+
+/// Where trace lines go. One write for each line, so that lines of threads do not mix.
+pub struct Trace {
+    json: bool,
+    file: Option<Mutex<File>>,
+}
+
+impl Trace {
+    /// Opens what the settings name, or nothing. A file that cannot be opened is said once.
+    pub fn open(settings: &Settings) -> Option<Self> {
+        match settings.trace.as_ref()? {
+            TraceTarget::Text => Some(Self { json: false, file: None }),
+            TraceTarget::Json => Some(Self { json: true, file: None }),
+            TraceTarget::File(path) => match OpenOptions::new().create(true).append(true).open(path) {
+                Ok(file) => Some(Self { json: is_json(path), file: Some(Mutex::new(file)) }),
+                Err(error) => {
+                    say(&format!("the trace file {} cannot be opened: {error}", path.display()));
+                    None
+                }
+            },
+        }
+    }
+
+    /// Writes one line.
+    pub fn write(&self, event: &Event<'_>) {
+        let mut line = if self.json { serde_json::to_string(event).unwrap_or_default() } else { format!("{PREFIX} {}", event.text()) };
+        line.push('\n');
+        // A trace that cannot be written must not disturb the call.
+        let _ = match &self.file {
+            Some(file) => file.lock().write_all(line.as_bytes()),
+            None => std::io::stderr().write_all(line.as_bytes()),
+        };
+    }
+}
+
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "json" || e == "jsonl")
+}
+
+/// Counts of one entry point.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Counters {
+    /// Calls that hipDNN served.
+    pub served: u64,
+    /// Calls that hipDNN failed.
+    pub failed: u64,
+    /// Calls that went to native, by rule.
+    pub declined: BTreeMap<String, u64>,
+}
+
+impl Counters {
+    /// Counts a decline. Allocates only the first time a rule is seen.
+    pub fn decline(&mut self, rule: &str) {
+        match self.declined.get_mut(rule) {
+            Some(count) => *count += 1,
+            None => drop(self.declined.insert(rule.to_string(), 1)),
+        }
+    }
+
+    /// Adds other counts to these.
+    pub fn add(&mut self, other: &Self) {
+        self.served += other.served;
+        self.failed += other.failed;
+        for (rule, count) in &other.declined {
+            *self.declined.entry(rule.clone()).or_default() += count;
+        }
+    }
+}
+
+/// The counters of the process, by entry point.
+pub type Census = BTreeMap<&'static str, Counters>;
+
+/// Writes the statistics file: a temporary one, renamed, so that a reader never sees half of it.
+pub fn write_stats(path: &Path, census: &Census) {
+    let document = serde_json::json!({ "pid": std::process::id(), "version": env!("CARGO_PKG_VERSION"), "calls": census });
+    let temporary = path.with_extension(format!("tmp{}", std::process::id()));
+    let written = std::fs::write(&temporary, format!("{document}\n")).and_then(|()| std::fs::rename(&temporary, path));
+    if let Err(error) = written {
+        say(&format!("the statistics file {} cannot be written: {error}", path.display()));
+    }
+}
