@@ -42,6 +42,8 @@ variables! {
     FORWARDING_CONV "MIOPEN_HIPDNN_FORWARDING_CONV" "off removes one family, under the master";
     USE_FOR "MIOPEN_USE_HIPDNN_FOR" "comma list of families or entry points; if set, only these are forwarded; * is all";
     DISABLE_FOR "MIOPEN_DISABLE_HIPDNN_FOR" "comma list of families or entry points that are not forwarded; wins over all others";
+    LIBRARY_PATH "LD_LIBRARY_PATH" "folders in which a stock native MIOpen is looked for, when none is named";
+    ROCM_PATH "ROCM_PATH" "then its lib folder";
     NATIVE "MIOPEN_HIPDNN_NATIVE_LIBRARY" "path of the native MIOpen";
     BACKEND "MIOPEN_HIPDNN_BACKEND_LIBRARY" "path of libhipdnn_backend.so";
     HIP "MIOPEN_HIPDNN_HIP_LIBRARY" "path of the HIP runtime";
@@ -75,6 +77,10 @@ pub struct Settings {
     pub backend_library: Option<PathBuf>,
     /// Explicit path of the HIP runtime.
     pub hip_library: Option<PathBuf>,
+    /// The loader's search path.
+    pub library_path: Option<OsString>,
+    /// Where ROCm is installed.
+    pub rocm_path: Option<PathBuf>,
     /// Trace lines.
     pub trace: Option<TraceTarget>,
     /// Counters file.
@@ -107,6 +113,8 @@ impl Settings {
         settings.native_library = path(NATIVE);
         settings.backend_library = path(BACKEND);
         settings.hip_library = path(HIP);
+        settings.library_path = path(LIBRARY_PATH).map(OsString::from);
+        settings.rocm_path = path(ROCM_PATH);
         settings.trace = text(TRACE).and_then(|v| settings.trace_target(&v, secure));
         settings.stats = path(STATS).map(|p| with_pid(&p.to_string_lossy()));
         settings.fallback = settings.word(ON_ERROR, text(ON_ERROR), "fallback");

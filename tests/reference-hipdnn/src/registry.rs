@@ -1,0 +1,74 @@
+//! Live objects by the number that stands for them on the ABI. No pointer of a client is ever followed to find an object.
+
+use std::{
+    collections::HashMap,
+    ffi::c_void,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use parking_lot::RwLock;
+
+use crate::{
+    descriptor::Object,
+    error::{Error, Result},
+    handle::Handle,
+};
+
+/// Numbers that start with these bits are no canonical x86-64 addresses, so no pointer of a client can equal one.
+const DESCRIPTOR_TAG: usize = 0x0d5c << 48;
+const HANDLE_TAG: usize = 0x0a4d << 48;
+/// Numbers are as far apart as addresses of small objects would be, in case a client looks at alignment.
+const STEP: usize = 16;
+
+/// Every live descriptor handle. Several may share one object.
+pub(crate) static DESCRIPTORS: LazyLock<Registry<Object>> = LazyLock::new(|| Registry::new("descriptor", DESCRIPTOR_TAG));
+/// Every live hipDNN handle.
+pub(crate) static HANDLES: LazyLock<Registry<Handle>> = LazyLock::new(|| Registry::new("handle", HANDLE_TAG));
+
+/// Objects of one sort.
+pub(crate) struct Registry<T> {
+    what: &'static str,
+    next: AtomicUsize,
+    live: RwLock<HashMap<usize, Arc<T>>>,
+}
+
+impl<T> Registry<T> {
+    fn new(what: &'static str, tag: usize) -> Self {
+        Self { what, next: AtomicUsize::new(tag + STEP), live: RwLock::default() }
+    }
+
+    /// Hands out a new number for an object.
+    pub(crate) fn insert(&self, object: Arc<T>) -> *mut c_void {
+        let number = self.next.fetch_add(STEP, Ordering::Relaxed);
+        self.live.write().insert(number, object);
+        std::ptr::without_provenance_mut(number)
+    }
+
+    /// The object behind a number: null and unknown ones answer as the ABI does.
+    pub(crate) fn get(&self, number: *const c_void) -> Result<Arc<T>> {
+        if number.is_null() {
+            return Err(Error::null(self.what));
+        }
+        self.live.read().get(&number.addr()).cloned().ok_or_else(|| self.unknown(number))
+    }
+
+    /// Ends a number. The object lives on as long as something shares it.
+    pub(crate) fn remove(&self, number: *const c_void) -> Result<()> {
+        if number.is_null() {
+            return Err(Error::null(self.what));
+        }
+        self.live.write().remove(&number.addr()).map(drop).ok_or_else(|| self.unknown(number))
+    }
+
+    /// Whether nothing is live.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.read().is_empty()
+    }
+
+    fn unknown(&self, number: *const c_void) -> Error {
+        Error::bad(format!("{number:?} is no live {} of this library", self.what))
+    }
+}
