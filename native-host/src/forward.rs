@@ -264,6 +264,7 @@ impl Host {
                 phases.set(Phase::Lower, times.lower);
                 phases.set(Phase::Heuristics, times.heuristics);
                 phases.set(Phase::Plan, times.plan);
+                tracing::debug!(call = call.entry_point, engine = plan.engine(), workspace = plan.workspace(), ?times, "plan built");
                 Known::Plan(Box::new(ReadyPlan { plan, executed: false, notes: graph.notes().into() }))
             }
             Err(error) => Known::Declined(self.build_failure(error)?),
@@ -395,6 +396,7 @@ fn load(settings: &Settings) -> Result<Backend, String> {
     let library = Library::load(settings.backend_library.as_deref()).map_err(|error| format!("hipDNN cannot be used: {error}"))?;
     // Process-lifetime on purpose: descriptors and handles refer to it, and the library is never unloaded.
     let library: &'static Library = Box::leak(Box::new(library));
+    tracing::debug!(backend = %library.path().display(), version = library.version(), hip = hip.name(), "loaded");
     Ok(Backend { library, hip, capabilities: library.capabilities() })
 }
 

@@ -9,6 +9,8 @@
 //! No graph, plan or rule lives here: those are `hipdnn-host`'s. With forwarding off, this is a table of jumps to native and nothing
 //! else of it runs after the first call.
 
+#![allow(non_snake_case, reason = "the crate is named after the library that it is")]
+
 mod callers;
 mod convert;
 mod errors;

@@ -10,6 +10,7 @@ use std::{
 
 use hipdnn_host::environment::Settings;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use miopen_api::SONAME;
 use thiserror::Error;
 
 /// The native library of a split install, which exports `<name>_impl`.
@@ -22,7 +23,7 @@ pub enum NativeError {
     #[error("the native MIOpen {0} cannot be used: {1}")]
     Named(PathBuf, String),
     /// None was found.
-    #[error("no native MIOpen: neither {SPLIT} nor a {} beside ours in {0}; set MIOPEN_HIPDNN_NATIVE_LIBRARY", miopen_api::SONAME)]
+    #[error("no native MIOpen: neither {SPLIT} nor another {SONAME} in {0}; set MIOPEN_HIPDNN_NATIVE_LIBRARY")]
     NotFound(String),
 }
 
@@ -47,7 +48,7 @@ impl Native {
             }
         }
         let folders = search_folders(settings);
-        let stock = folders.iter().map(|folder| folder.join(miopen_api::SONAME)).filter(|path| path.exists());
+        let stock = folders.iter().map(|folder| folder.join(SONAME)).filter(|path| path.exists());
         stock
             .filter_map(|path| Self::open(&path).ok())
             .next()

@@ -1,1 +1,143 @@
-//! placeholder
+//! What the tests over built libraries share: where the libraries are, compiling and running C clients, reading ELF files.
+//!
+//! The libraries are those of `target/dist`, which `cargo xtask test` (or `cargo xtask dist`) lays out.
+
+pub mod elf;
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+/// The layout that `cargo xtask dist` makes.
+pub fn dist() -> PathBuf {
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/dist");
+    assert!(dist.join("lib/libMIOpen.so.1").exists(), "target/dist is missing: run these tests with `cargo xtask test`");
+    dist
+}
+
+/// The shim.
+pub fn shim() -> PathBuf {
+    dist().join("lib/libMIOpen.so.1")
+}
+
+/// A library of the reference set.
+pub fn reference(name: &str) -> PathBuf {
+    dist().join("lib/reference").join(name)
+}
+
+/// A compiled C client in a folder of its own.
+pub struct Client {
+    folder: tempfile::TempDir,
+}
+
+impl Client {
+    /// Compiles `tests/clients/<name>.c` against the generated headers and links it with `-lMIOpen`.
+    pub fn compile(name: &str) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients").join(name).with_extension("c");
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        let output = Command::new(compiler)
+            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fexceptions", "-rdynamic", "-include", "miopen/miopen_hipdnn.h", "-I"])
+            .arg(dist().join("include"))
+            .arg(&source)
+            .arg("-L")
+            .arg(dist().join("lib"))
+            .args(["-lMIOpen", "-o"])
+            .arg(folder.path().join("client"))
+            .output()
+            .context("a C compiler is needed")?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(Self { folder })
+    }
+
+    /// The folder of the client, for files of a test.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A run with the shim in front of the reference MIOpen, and nothing else set.
+    pub fn run(&self) -> Run {
+        let mut command = Command::new(self.folder().join("client"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().contains("MIOPEN")) {
+            command.env_remove(name);
+        }
+        command.env("LD_LIBRARY_PATH", dist().join("lib"));
+        Run { command }
+            .env("MIOPEN_HIPDNN_NATIVE_LIBRARY", reference("libMIOpen_private.so.1"))
+            .env("MIOPEN_HIPDNN_BACKEND_LIBRARY", reference("libhipdnn_backend.so"))
+            .env("MIOPEN_HIPDNN_HIP_LIBRARY", reference("libamdhip64.so.7"))
+    }
+}
+
+/// A run of a client under construction.
+pub struct Run {
+    command: Command,
+}
+
+impl Run {
+    /// Sets a variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Removes one.
+    pub fn without(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Turns forwarding on.
+    pub fn forwarding(self) -> Self {
+        self.env("MIOPEN_HIPDNN_FORWARDING", "1")
+    }
+
+    /// Runs it to a normal end.
+    pub fn output(mut self, arguments: &[&str]) -> Result<Finished> {
+        let output = self.command.args(arguments).output()?;
+        let finished = Finished::from(output);
+        ensure!(finished.code == Some(0), "the client ended with {:?}\n{}\n{}", finished.code, finished.stdout, finished.stderr);
+        Ok(finished)
+    }
+}
+
+/// What a run printed.
+#[derive(Debug)]
+pub struct Finished {
+    /// Exit code, none for a signal.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl From<Output> for Finished {
+    fn from(output: Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+}
+
+impl Finished {
+    /// The line that starts with a word.
+    pub fn line(&self, start: &str) -> &str {
+        self.stdout.lines().find(|line| line.starts_with(start)).unwrap_or_default()
+    }
+
+    /// Lines of the shim on standard error.
+    pub fn messages(&self) -> Vec<&str> {
+        self.stderr.lines().filter(|line| line.starts_with("[MIOpen->hipDNN]")).collect()
+    }
+}
+
+/// The JSON lines of a trace file.
+pub fn trace_lines(path: &Path) -> Result<Vec<serde_json::Value>> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    text.lines().map(|line| serde_json::from_str(line).context("a trace line")).collect()
+}

@@ -1,2 +1,91 @@
-//! placeholder
-fn main(){}
+//! The front door: `cargo xtask demo | test | bench | dist | qemu`. Runs cargo and the built programs; knows no rule, graph or API.
+
+mod bench;
+mod build;
+mod demo;
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Parser, Subcommand};
+
+/// The project's tasks.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Builds everything and runs real driver lines through the shim, verified; fails if anything is wrong.
+    Demo {
+        /// One JSON object for each line instead of the table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Builds everything and runs all tests.
+    Test,
+    /// Measures; prints one JSON object for each figure.
+    Bench {
+        /// Which benchmark.
+        #[arg(value_enum)]
+        which: bench::Bench,
+    },
+    /// Lays the libraries, programs and headers out under target/dist.
+    Dist,
+    /// Loads the embedded precompiled translator on the most basic x86-64 processor (needs Debian's qemu-user).
+    Qemu,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    build::require_guest_target()?;
+    match task {
+        Task::Demo { json } => demo::run(&build::dist()?, json),
+        Task::Test => test(),
+        Task::Bench { which } => bench::run(which, &build::dist()?),
+        Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
+        Task::Qemu => qemu(),
+    }
+}
+
+fn test() -> Result<()> {
+    build::dist()?;
+    build::cargo(&["test", "--release", "--workspace", "--locked"])
+}
+
+/// The same translation natively and under an emulated baseline processor, printed alike.
+fn qemu() -> Result<()> {
+    const LINE: &[&str] = &["translate", "--json", "conv", "-n", "1", "-c", "3", "-H", "32", "-W", "32", "-k", "16", "-y", "3", "-x", "3"];
+    let tool = build::dist()?.join("bin/hipdnn-shim");
+    let native = Command::new(&tool).args(LINE).output()?;
+    ensure!(native.status.success(), "translate failed: {}", String::from_utf8_lossy(&native.stderr));
+    let emulated = Command::new("qemu-x86_64")
+        .args(["-cpu", "qemu64"])
+        .arg(&tool)
+        .args(LINE)
+        .output()
+        .context("qemu-x86_64 is missing: install Debian's package qemu-user")?;
+    ensure!(emulated.status.success(), "under qemu64: {}", String::from_utf8_lossy(&emulated.stderr));
+    let graph = |output: &[u8]| -> Result<serde_json::Value> {
+        let mut value: serde_json::Value = serde_json::from_slice(output).context("translate --json")?;
+        if let Some(object) = value.as_object_mut() {
+            object.retain(|name, _| !name.ends_with("_us"));
+        }
+        Ok(value)
+    };
+    ensure!(graph(&native.stdout)? == graph(&emulated.stdout)?, "the answers differ");
+    println!("the embedded translator loads and answers the same under qemu64");
+    Ok(())
+}

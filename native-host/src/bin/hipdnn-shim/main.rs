@@ -1,2 +1,62 @@
-//! `hipdnn-shim`: the offline tools.
-fn main() {}
+//! `hipdnn-shim`: the offline tools. Only the command line and the dispatch are here; each verb has a module of its own.
+
+mod convolution;
+mod drive;
+mod flags;
+mod libraries;
+mod output;
+mod reference;
+mod rules;
+mod trace;
+mod translate;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A request that makes no sense: one line on stderr, exit status 2.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Offline tools of the MIOpen to hipDNN shim.
+#[derive(Parser)]
+#[command(name = "hipdnn-shim", version)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run a MIOpenDriver line through libMIOpen, verify the result, and say which route it took.
+    #[command(after_help = flags::help())]
+    Drive(drive::Options),
+    /// Show the hipDNN graph that a MIOpenDriver line becomes, or the rule that declines it. Needs neither GPU nor MIOpen.
+    #[command(after_help = flags::help())]
+    Translate(translate::Options),
+    /// Print the reasons for which calls are left to native MIOpen.
+    Rules(rules::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().verb {
+        Verb::Drive(options) => drive::run(&options),
+        Verb::Translate(options) => translate::run(&options),
+        Verb::Rules(options) => rules::run(&options),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("hipdnn-shim: {error:#}");
+            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! `drive`: a MIOpenDriver line through libMIOpen, as the driver would call it, with the result verified and the route reported.
+//!
+//! The sequence of calls, the measuring and the environment are here; the edges to the libraries are in `libraries`, the expected
+//! values in `reference`, and how it all looks in `output`.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
+
+use anyhow::{Error, Result};
+use clap::{Args, ValueEnum};
+use hipdnn_host::data_type::DataType;
+use miopen_api::{convolution_mode, fwd_algorithm};
+
+use crate::{
+    Usage,
+    convolution::Convolution,
+    flags::{Direction, Line, Role},
+    libraries::{Buffer, CallError, Forward, Hip, MiOpen, Owned, beside},
+    output::Record,
+    reference::{self, Reference},
+    trace::{self, TraceFile},
+};
+
+/// The routed call that is measured.
+const FORWARD: &str = "miopenConvolutionForward";
+/// Where a native MIOpen for the shim may lie beside this executable.
+const NATIVE_BESIDE: &[&str] = &["../lib/reference/libMIOpen_private.so.1", "libMIOpen_private.so"];
+/// Where a hipDNN backend may lie beside this executable.
+const BACKEND_BESIDE: &[&str] = &["../lib/reference/libhipdnn_backend.so", "../lib/libhipdnn_backend.so", "libhipdnn_backend.so"];
+
+/// Command line of `drive`.
+#[derive(Args)]
+pub struct Options {
+    /// One JSON object for each direction, instead of text
+    #[arg(long)]
+    json: bool,
+    /// The libMIOpen to run on (default: the one beside this program, else the loader's)
+    #[arg(long, value_name = "LIB")]
+    shim: Option<PathBuf>,
+    /// The native MIOpen behind the shim
+    #[arg(long, value_name = "LIB")]
+    native: Option<PathBuf>,
+    /// The hipDNN backend
+    #[arg(long, value_name = "LIB")]
+    backend: Option<PathBuf>,
+    /// The HIP runtime
+    #[arg(long, value_name = "LIB")]
+    hip: Option<PathBuf>,
+    /// Whether the shim forwards
+    #[arg(long, value_enum, default_value = "on")]
+    forwarding: Forwarding,
+    /// Leave the environment as it is: no variable of the shim is set
+    #[arg(long)]
+    keep_environment: bool,
+    /// The MIOpenDriver line: base name and flags
+    #[arg(value_name = "BASE FLAGS", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    line: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Forwarding {
+    On,
+    Off,
+}
+
+/// Runs the verb.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let line = Line::parse(&options.line)?;
+    let (directions, named) = line.directions()?;
+    let convolution = Convolution::from_line(&line)?;
+    drivable(&convolution, &line)?;
+    remarks(options, &line, named);
+    let mut code = 0;
+    if directions.contains(&Direction::Forward) {
+        let record = forward(options, &line, &convolution)?;
+        if options.json {
+            record.print_json()?
+        } else {
+            record.print(&line, &convolution)
+        }
+        code = u8::from(!record.is_good());
+    } else {
+        code = code.max(2);
+    }
+    for direction in directions.into_iter().filter(|d| *d != Direction::Forward) {
+        remark(options, &format!("direction {}: not driven yet", direction.name()));
+        if options.json {
+            Record::new(&line, direction).print_json()?;
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Refuses what this tool could only run as something else.
+fn drivable(convolution: &Convolution, line: &Line) -> Result<(), Usage> {
+    if convolution.vector_length > 1 {
+        return Err(Usage("not driven yet: vectorised layouts (--tensor_vect 1)".into()));
+    }
+    if [&convolution.x, &convolution.w, &convolution.y].iter().any(|t| t.cast_type.is_some()) {
+        return Err(Usage("not driven yet: cast types".into()));
+    }
+    if line.integer("iter") < 0 {
+        return Err(Usage(format!("iter is {}, but must be at least 0", line.integer("iter"))));
+    }
+    Ok(())
+}
+
+/// Says what the driver would have done in addition.
+fn remarks(options: &Options, line: &Line, named: bool) {
+    if !named {
+        remark(options, "-F 0: only the forward direction is driven");
+    }
+    for (flag, value) in line.changed(Role::Missing) {
+        remark(options, &format!("--{} {value} is not driven yet: {}", flag.long, flag.meaning));
+    }
+}
+
+/// Text for people: beside the records when those are read by programs.
+fn remark(options: &Options, text: &str) {
+    if options.json { eprintln!("{text}") } else { println!("{text}") }
+}
+
+/// Drives the forward direction.
+fn forward(options: &Options, line: &Line, convolution: &Convolution) -> Result<Record> {
+    let trace = if options.keep_environment { TraceFile::of_environment() } else { Some(TraceFile::temporary()?) };
+    if !options.keep_environment {
+        set_environment(options, trace.as_ref().map(TraceFile::path));
+    }
+    // HIP first, as the loader would: MIOpen finds it in the process.
+    let hip = Hip::load(options.hip.as_deref())?;
+    let miopen = MiOpen::load(options.shim.as_deref())?;
+    let run = Run { hip: &hip, miopen: &miopen, line, convolution, lenient: forwards(options) };
+    let mut record = Record::new(line, Direction::Forward);
+    let outcome = run.drive(&mut record);
+    fill_route(&mut record, trace.as_ref(), forwards(options));
+    if let Err(error) = outcome {
+        fill_failure(&mut record, error)?;
+    }
+    Ok(record)
+}
+
+/// Whether forwarding is asked for. With the environment kept, any value that is set may mean so.
+fn forwards(options: &Options) -> bool {
+    if options.keep_environment { env::var_os("MIOPEN_HIPDNN_FORWARDING").is_some() } else { options.forwarding == Forwarding::On }
+}
+
+/// Tells the shim what the options say. It reads the environment at its first call.
+fn set_environment(options: &Options, trace: Option<&Path>) {
+    let set = |name: &str, value: &Path| {
+        // SAFETY: this program has one thread, and no library has been loaded yet.
+        unsafe { env::set_var(name, value) }
+    };
+    let forwarding = if options.forwarding == Forwarding::On { "1" } else { "0" };
+    set("MIOPEN_HIPDNN_FORWARDING", Path::new(forwarding));
+    let libraries = [
+        ("MIOPEN_HIPDNN_NATIVE_LIBRARY", &options.native, NATIVE_BESIDE),
+        ("MIOPEN_HIPDNN_BACKEND_LIBRARY", &options.backend, BACKEND_BESIDE),
+        ("MIOPEN_HIPDNN_HIP_LIBRARY", &options.hip, Hip::BESIDE),
+    ];
+    for (name, option, relative) in libraries {
+        if let Some(path) = option.clone().or_else(|| beside(relative)) {
+            set(name, &path);
+        }
+    }
+    if let Some(path) = trace {
+        set(trace::VARIABLE, path);
+    }
+}
+
+/// What the trace says about the measured calls. The first is the cold one.
+fn fill_route(record: &mut Record, trace: Option<&TraceFile>, forwarding: bool) {
+    let events = trace.map(|file| file.events(FORWARD)).unwrap_or_default();
+    let Some(cold) = events.first() else {
+        record.route = if forwarding && trace.is_none() { "unknown" } else { "off" }.into();
+        if forwarding {
+            record.message = Some("no trace line: forwarding is off, or the library is not the shim".into());
+        }
+        return;
+    };
+    record.route = cold.route.clone();
+    record.rule = cold.rule.clone();
+    record.message = cold.message.clone();
+    record.engine = cold.engine.clone();
+    record.notes = cold.notes.clone();
+    record.translate_us = cold.phases_us.translate;
+    record.plan_us = cold.phases_us.plan;
+    if let Some(other) = events.iter().find(|event| event.route != cold.route) {
+        record.message = Some(format!("a later call went another way: {}", other.route));
+    }
+}
+
+/// A MIOpen call that failed is a result; anything else is an error of the run.
+fn fill_failure(record: &mut Record, error: Error) -> Result<()> {
+    let failed = error.downcast::<CallError>()?;
+    record.status = failed.status;
+    if failed.call != FORWARD && record.message.is_some() {
+        (record.route, record.message) = ("failed".into(), Some(failed.to_string()));
+    }
+    record.failure = Some(failed.to_string());
+    Ok(())
+}
+
+/// Everything that one direction runs on.
+struct Run<'a> {
+    hip: &'a Hip,
+    miopen: &'a MiOpen,
+    line: &'a Line,
+    convolution: &'a Convolution,
+    /// Whether the run goes on when queries fail: native may know nothing about a problem that hipDNN takes.
+    lenient: bool,
+}
+
+impl Run<'_> {
+    fn drive(&self, record: &mut Record) -> Result<()> {
+        let c = self.convolution;
+        let handle = self.miopen.handle()?;
+        let tensor = |t: &crate::convolution::Tensor| self.miopen.tensor(t.data_type, &t.dims, &t.strides);
+        let tensors = [tensor(&c.x)?, tensor(&c.w)?, tensor(&c.y)?];
+        let convolution = self.convolution_descriptor()?;
+        let (x, w) = (reference::input(&c.x, 0), reference::input(&c.w, 1));
+        let buffers = [self.upload(c.x.data_type, &x)?, self.upload(c.w.data_type, &w)?, self.poisoned()?];
+        let [x_buffer, w_buffer, y_buffer] = &buffers;
+        let call = Forward { handle: &handle, convolution: &convolution, tensors: &tensors, buffers: [x_buffer, w_buffer, y_buffer] };
+        let (algorithm, workspace) = self.find(&call, record)?;
+        let outputs = self.measure(&call, algorithm, &workspace, record)?;
+        if self.line.integer("verify") != 0 {
+            let verdict = Reference::new(c, &x, &w).check(&outputs);
+            record.verified = Some(verdict.failure.is_none());
+            (record.error, record.tolerance, record.compared) = (Some(verdict.error), Some(verdict.tolerance), verdict.compared);
+            record.failure = verdict.failure;
+        }
+        Ok(())
+    }
+
+    fn convolution_descriptor(&self) -> Result<Owned, CallError> {
+        let c = self.convolution;
+        let mode = if c.transposed { convolution_mode::TRANSPOSE } else { convolution_mode::CONVOLUTION };
+        let descriptor = self.miopen.convolution(&c.pads, &c.strides, &c.dilations, mode, c.groups)?;
+        if c.transposed {
+            self.miopen.output_padding(&descriptor, &c.output_pads)?;
+        }
+        Ok(descriptor)
+    }
+
+    fn upload(&self, data_type: DataType, values: &[f64]) -> Result<Buffer<'_>> {
+        let bytes = reference::encode(data_type, values);
+        let buffer = self.hip.allocate(bytes.len())?;
+        buffer.write(&bytes)?;
+        Ok(buffer)
+    }
+
+    fn poisoned(&self) -> Result<Buffer<'_>> {
+        let bytes = reference::poison(&self.convolution.y);
+        let buffer = self.hip.allocate(bytes.len())?;
+        buffer.write(&bytes)?;
+        Ok(buffer)
+    }
+
+    /// Workspace and algorithm, asked for as the driver does. Answers a guess where native declines to answer and need not.
+    fn find(&self, call: &Forward<'_>, record: &mut Record) -> Result<(i32, Buffer<'_>)> {
+        let bytes = self.tolerate(self.miopen.workspace_size(call))?.unwrap_or(0);
+        let workspace = self.hip.allocate(bytes)?;
+        let exhaustive = self.line.integer("search") != 0;
+        let found = self.tolerate(self.miopen.find(call, &workspace, exhaustive))?.unwrap_or_default();
+        let Some(best) = found.first() else {
+            record.found("MIOpen Forward Conv. Algorithm: none found, GEMM is named".into());
+            return Ok((fwd_algorithm::GEMM, workspace));
+        };
+        record.found(format!(
+            "MIOpen Forward Conv. Algorithm: {}, Find: {:.6} ms, workspace {} bytes",
+            best.algorithm, best.time, best.memory
+        ));
+        let workspace = if best.memory > workspace.bytes() { self.hip.allocate(best.memory)? } else { workspace };
+        Ok((best.algorithm, workspace))
+    }
+
+    fn tolerate<T>(&self, result: Result<T, CallError>) -> Result<Option<T>, CallError> {
+        match result {
+            Err(error) if self.lenient => {
+                eprintln!("{error}");
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    /// The first call, the following ones, and one more on a poisoned output. Answers the outputs of the first and the last.
+    fn measure(&self, call: &Forward<'_>, algorithm: i32, workspace: &Buffer<'_>, record: &mut Record) -> Result<Vec<Vec<u8>>> {
+        // Find has written the output.
+        let y = call.buffers[2];
+        let poison = reference::poison(&self.convolution.y);
+        y.write(&poison)?;
+        record.cold_us = Some(self.time(call, algorithm, workspace)?);
+        let first = y.read()?;
+        let iterations = self.line.integer("iter");
+        let mut times = (0..iterations).map(|_| self.time(call, algorithm, workspace)).collect::<Result<Vec<f64>>>()?;
+        record.warm_us = median(&mut times);
+        y.write(&poison)?;
+        self.time(call, algorithm, workspace)?;
+        Ok(vec![first, y.read()?])
+    }
+
+    /// Microseconds from the call to the end of its work on the device.
+    fn time(&self, call: &Forward<'_>, algorithm: i32, workspace: &Buffer<'_>) -> Result<f64> {
+        self.hip.synchronize()?;
+        let start = Instant::now();
+        self.miopen.forward(call, algorithm, workspace)?;
+        self.hip.synchronize()?;
+        Ok(start.elapsed().as_nanos() as f64 / 1000.0)
+    }
+}
+
+fn median(times: &mut [f64]) -> Option<f64> {
+    times.sort_by(f64::total_cmp);
+    let middle = times.len() / 2;
+    let upper = *times.get(middle)?;
+    Some(if times.len().is_multiple_of(2) { (times[middle - 1] + upper) / 2.0 } else { upper })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::tests::parse;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&mut []), None);
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn what_cannot_be_driven_is_said() {
+        let refusal = |line: &str| {
+            let line = parse(line).unwrap();
+            drivable(&Convolution::from_line(&line).unwrap(), &line).err().map(|usage| usage.0)
+        };
+        assert_eq!(refusal("conv"), None);
+        assert!(refusal("conv -c 4 -k 4 -Z 1 -L 4").unwrap().contains("vectorised"));
+        assert!(refusal("conv -R bf8").unwrap().contains("cast"));
+        assert!(refusal("conv -i -1").unwrap().contains("iter"));
+    }
+
+    #[test]
+    fn a_run_without_trace_lines_is_off() {
+        let mut record = Record::new(&parse("conv").unwrap(), Direction::Forward);
+        fill_route(&mut record, None, false);
+        assert_eq!((record.route.as_str(), record.message.as_deref()), ("off", None));
+        fill_failure(&mut record, Error::from(CallError { call: FORWARD, status: 3 })).unwrap();
+        assert_eq!((record.status, record.is_good(), record.route.as_str()), (3, false, "off"));
+        assert!(fill_failure(&mut record, Error::msg("hipMalloc returned 2")).is_err());
+    }
+}

@@ -1,0 +1,367 @@
+//! The edges to the two libraries that a driven line runs on, as any program has them: MIOpen (the shim, or a native one) and HIP.
+//!
+//! Raw pointers, C numbers and calls stay here; what is called when is decided in `drive`. Objects are destroyed when they go out of scope.
+
+use std::{
+    env,
+    ffi::{OsStr, c_int, c_void},
+    path::{Path, PathBuf},
+    ptr::null_mut,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use hipdnn_host::data_type::DataType;
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
+use miopen_api::{ConvAlgoPerf, data_type, status};
+
+/// A MIOpen call that did not succeed.
+#[derive(Clone, Debug)]
+pub struct CallError {
+    /// The function.
+    pub call: &'static str,
+    /// What it returned.
+    pub status: i32,
+}
+
+impl std::fmt::Display for CallError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = status::ALL.iter().find(|(_, value)| *value == self.status).map_or("unknown status", |(name, _)| name);
+        write!(f, "{} returned {} ({name})", self.call, self.status)
+    }
+}
+
+impl std::error::Error for CallError {}
+
+/// The folder of this executable.
+fn own_folder() -> Option<PathBuf> {
+    env::current_exe().ok()?.parent().map(Path::to_path_buf)
+}
+
+/// The first of some paths, relative to the folder of this executable, that exists.
+pub fn beside(relative: &[&str]) -> Option<PathBuf> {
+    let folder = own_folder()?;
+    relative.iter().map(|path| folder.join(path)).find(|path| path.exists())
+}
+
+/// Loads a library for the life of the process: the named one, else the one beside this executable, else what the loader finds.
+fn load(what: &str, named: Option<&Path>, relative: &[&str], names: &[&str]) -> Result<&'static Library> {
+    let open = |name: &OsStr| {
+        // Global and lazy, as the loader treats a library that a program is linked with.
+        // SAFETY: loading runs the library's initialisers, as for any program that uses it.
+        unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_GLOBAL) }
+    };
+    let path = named.map(Path::to_path_buf).or_else(|| beside(relative));
+    let library = match path {
+        Some(path) => open(path.as_os_str()).with_context(|| format!("{what} {} cannot be loaded", path.display()))?,
+        None => names.iter().find_map(|name| open(OsStr::new(name)).ok()).with_context(|| {
+            format!("no {what}: neither {} beside this program, nor {} for the loader", relative.join(" or "), names.join(" or "))
+        })?,
+    };
+    // Never unloaded: neither library can be.
+    Ok(Box::leak(Box::new(library)))
+}
+
+/// Declares a struct of functions, and how it is resolved.
+macro_rules! functions {
+    ($(#[$meta:meta])* $name:ident { $($field:ident $symbol:literal ($($parameter:ty),*);)* }) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($field: unsafe extern "C" fn($($parameter),*) -> c_int,)*
+        }
+
+        impl $name {
+            fn resolve(library: &Library) -> Result<Self> {
+                Ok(Self {
+                    $($field: {
+                        // SAFETY: functions of these names have had these types in every release of the library.
+                        *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.with_context(|| format!("no {}", $symbol))?
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    /// The HIP functions.
+    Hip {
+        malloc "hipMalloc" (*mut *mut c_void, usize);
+        free "hipFree" (*mut c_void);
+        memcpy "hipMemcpy" (*mut c_void, *const c_void, usize, c_int);
+        synchronize "hipDeviceSynchronize" ();
+    }
+}
+
+/// `hipMemcpyHostToDevice`.
+const TO_DEVICE: c_int = 1;
+/// `hipMemcpyDeviceToHost`.
+const TO_HOST: c_int = 2;
+
+impl Hip {
+    /// Where a HIP runtime may lie beside this executable.
+    pub const BESIDE: &[&str] = &["../lib/libamdhip64.so.7", "../lib/reference/libamdhip64.so.7", "libamdhip64.so.7", "libamdhip64.so"];
+
+    /// Loads the runtime.
+    pub fn load(named: Option<&Path>) -> Result<Self> {
+        let names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
+        Self::resolve(load("HIP runtime", named, Self::BESIDE, &names)?)
+    }
+
+    /// Waits for everything on the device.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: takes nothing.
+        check("hipDeviceSynchronize", unsafe { (self.synchronize)() })
+    }
+
+    /// Device memory.
+    pub fn allocate(&self, bytes: usize) -> Result<Buffer<'_>> {
+        let mut address = null_mut();
+        if bytes > 0 {
+            // SAFETY: `address` is writable.
+            check("hipMalloc", unsafe { (self.malloc)(&mut address, bytes) })?;
+            ensure!(!address.is_null(), "hipMalloc answered no memory");
+        }
+        Ok(Buffer { hip: self, address, bytes })
+    }
+}
+
+fn check(call: &str, error: c_int) -> Result<()> {
+    ensure!(error == 0, "{call} returned {error}");
+    Ok(())
+}
+
+/// Device memory, freed when dropped.
+pub struct Buffer<'a> {
+    hip: &'a Hip,
+    address: *mut c_void,
+    bytes: usize,
+}
+
+impl Buffer<'_> {
+    /// Overwrites the beginning of the memory.
+    pub fn write(&self, data: &[u8]) -> Result<()> {
+        ensure!(data.len() <= self.bytes, "{} bytes do not fit into {}", data.len(), self.bytes);
+        // SAFETY: source and destination hold as many bytes, checked above.
+        check("hipMemcpy", unsafe { (self.hip.memcpy)(self.address, data.as_ptr().cast(), data.len(), TO_DEVICE) })
+    }
+
+    /// Reads all of the memory.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let mut data = vec![0u8; self.bytes];
+        // SAFETY: source and destination hold as many bytes.
+        check("hipMemcpy", unsafe { (self.hip.memcpy)(data.as_mut_ptr().cast(), self.address, self.bytes, TO_HOST) })?;
+        Ok(data)
+    }
+
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Buffer<'_> {
+    fn drop(&mut self) {
+        if !self.address.is_null() {
+            // SAFETY: allocated by the same runtime, freed once.
+            unsafe { (self.hip.free)(self.address) };
+        }
+    }
+}
+
+/// Any MIOpen object.
+type Object = *mut c_void;
+
+functions! {
+    /// The MIOpen functions.
+    MiOpen {
+        create "miopenCreate" (*mut Object);
+        destroy "miopenDestroy" (Object);
+        create_tensor "miopenCreateTensorDescriptor" (*mut Object);
+        set_tensor "miopenSetTensorDescriptor" (Object, c_int, c_int, *const c_int, *const c_int);
+        destroy_tensor "miopenDestroyTensorDescriptor" (Object);
+        create_convolution "miopenCreateConvolutionDescriptor" (*mut Object);
+        init_convolution "miopenInitConvolutionNdDescriptor" (Object, c_int, *const c_int, *const c_int, *const c_int, c_int);
+        set_groups "miopenSetConvolutionGroupCount" (Object, c_int);
+        set_output_padding "miopenSetTransposeConvNdOutputPadding" (Object, c_int, *const c_int);
+        destroy_convolution "miopenDestroyConvolutionDescriptor" (Object);
+        workspace_size "miopenConvolutionForwardGetWorkSpaceSize" (Object, Object, Object, Object, Object, *mut usize);
+        find "miopenFindConvolutionForwardAlgorithm" (
+            Object, Object, *const c_void, Object, *const c_void, Object, Object, *mut c_void,
+            c_int, *mut c_int, *mut ConvAlgoPerf, *mut c_void, usize, bool
+        );
+        forward "miopenConvolutionForward" (
+            Object, *const c_void, Object, *const c_void, Object, *const c_void, Object, c_int,
+            *const c_void, Object, *mut c_void, *mut c_void, usize
+        );
+    }
+}
+
+impl MiOpen {
+    /// Where a MIOpen may lie beside this executable.
+    pub const BESIDE: &[&str] = &["../lib/libMIOpen.so.1", "libMIOpen.so"];
+
+    /// Loads the library.
+    pub fn load(named: Option<&Path>) -> Result<Self> {
+        Self::resolve(load("MIOpen", named, Self::BESIDE, &[miopen_api::SONAME, "libMIOpen.so"])?)
+    }
+
+    /// A handle on the default stream.
+    pub fn handle(&self) -> Result<Owned, CallError> {
+        Owned::create("miopenCreate", self.create, self.destroy)
+    }
+
+    /// A tensor descriptor with strides.
+    pub fn tensor(&self, data_type: DataType, dims: &[i64], strides: &[i64]) -> Result<Owned, CallError> {
+        let tensor = Owned::create("miopenCreateTensorDescriptor", self.create_tensor, self.destroy_tensor)?;
+        let (dims, strides) = (ints(dims), ints(strides));
+        // SAFETY: the object lives; both arrays have as many entries as the call is told.
+        let status = unsafe { (self.set_tensor)(tensor.object, number(data_type), dims.len() as c_int, dims.as_ptr(), strides.as_ptr()) };
+        returned("miopenSetTensorDescriptor", status)?;
+        Ok(tensor)
+    }
+
+    /// A convolution descriptor; all lists have one entry for each spatial dimension.
+    pub fn convolution(&self, pads: &[i64], strides: &[i64], dilations: &[i64], mode: i32, groups: i64) -> Result<Owned, CallError> {
+        let convolution = Owned::create("miopenCreateConvolutionDescriptor", self.create_convolution, self.destroy_convolution)?;
+        let (pads, strides, dilations) = (ints(pads), ints(strides), ints(dilations));
+        let rank = pads.len() as c_int;
+        let object = convolution.object;
+        // SAFETY: the object lives; the arrays have as many entries as the call is told.
+        let status = unsafe { (self.init_convolution)(object, rank, pads.as_ptr(), strides.as_ptr(), dilations.as_ptr(), mode) };
+        returned("miopenInitConvolutionNdDescriptor", status)?;
+        // SAFETY: the object lives.
+        returned("miopenSetConvolutionGroupCount", unsafe { (self.set_groups)(object, groups as c_int) })?;
+        Ok(convolution)
+    }
+
+    /// The output pads of a transposed convolution.
+    pub fn output_padding(&self, convolution: &Owned, pads: &[i64]) -> Result<(), CallError> {
+        let pads = ints(pads);
+        // SAFETY: the object lives; the array has as many entries as the call is told.
+        let status = unsafe { (self.set_output_padding)(convolution.object, pads.len() as c_int, pads.as_ptr()) };
+        returned("miopenSetTransposeConvNdOutputPadding", status)
+    }
+
+    /// The workspace that any algorithm may need, in bytes.
+    pub fn workspace_size(&self, call: &Forward<'_>) -> Result<usize, CallError> {
+        let mut bytes = 0;
+        let (handle, convolution) = (call.handle.object, call.convolution.object);
+        let [x, w, y] = call.tensors.each_ref().map(|t| t.object);
+        // SAFETY: the objects live; `bytes` is writable.
+        let status = unsafe { (self.workspace_size)(handle, w, x, convolution, y, &mut bytes) };
+        returned("miopenConvolutionForwardGetWorkSpaceSize", status).map(|()| bytes)
+    }
+
+    /// Asks for algorithms; answers those found.
+    pub fn find(&self, call: &Forward<'_>, workspace: &Buffer<'_>, exhaustive: bool) -> Result<Vec<ConvAlgoPerf>, CallError> {
+        let mut results = [ConvAlgoPerf::default(); 2];
+        let mut count = 0;
+        let [x, w, y] = call.tensors.each_ref().map(|t| t.object);
+        // SAFETY: the objects live; the buffers have the extents of their descriptors; results and count are writable.
+        let status = unsafe {
+            (self.find)(
+                call.handle.object,
+                x,
+                call.buffers[0].address,
+                w,
+                call.buffers[1].address,
+                call.convolution.object,
+                y,
+                call.buffers[2].address,
+                results.len() as c_int,
+                &mut count,
+                results.as_mut_ptr(),
+                workspace.address,
+                workspace.bytes,
+                exhaustive,
+            )
+        };
+        returned("miopenFindConvolutionForwardAlgorithm", status)?;
+        Ok(results.into_iter().take(usize::try_from(count).unwrap_or(0)).collect())
+    }
+
+    /// y = convolution of x and w.
+    pub fn forward(&self, call: &Forward<'_>, algorithm: i32, workspace: &Buffer<'_>) -> Result<(), CallError> {
+        // All types of this tool take their scalars as floats.
+        let (alpha, beta) = (1.0f32, 0.0f32);
+        let [x, w, y] = call.tensors.each_ref().map(|t| t.object);
+        // SAFETY: the objects live; the buffers have the extents of their descriptors; the scalars are floats, as the types want them.
+        let status = unsafe {
+            (self.forward)(
+                call.handle.object,
+                (&raw const alpha).cast(),
+                x,
+                call.buffers[0].address,
+                w,
+                call.buffers[1].address,
+                call.convolution.object,
+                algorithm,
+                (&raw const beta).cast(),
+                y,
+                call.buffers[2].address,
+                workspace.address,
+                workspace.bytes,
+            )
+        };
+        returned("miopenConvolutionForward", status)
+    }
+}
+
+/// What the calls of the forward direction share. Descriptors and buffers in the order x, w, y; each buffer holds at least the extent
+/// of its descriptor.
+pub struct Forward<'a> {
+    /// Handle.
+    pub handle: &'a Owned,
+    /// Convolution descriptor.
+    pub convolution: &'a Owned,
+    /// Tensor descriptors.
+    pub tensors: &'a [Owned; 3],
+    /// Their memory.
+    pub buffers: [&'a Buffer<'a>; 3],
+}
+
+/// A MIOpen object, destroyed when dropped.
+pub struct Owned {
+    object: Object,
+    destroy: unsafe extern "C" fn(Object) -> c_int,
+}
+
+impl Owned {
+    fn create(
+        call: &'static str,
+        create: unsafe extern "C" fn(*mut Object) -> c_int,
+        destroy: unsafe extern "C" fn(Object) -> c_int,
+    ) -> Result<Self, CallError> {
+        let mut object = null_mut();
+        // SAFETY: `object` is writable.
+        returned(call, unsafe { create(&mut object) })?;
+        Ok(Self { object, destroy })
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: created by the function that belongs to this one, destroyed once. A status could not be acted on.
+        unsafe { (self.destroy)(self.object) };
+    }
+}
+
+fn returned(call: &'static str, status: i32) -> Result<(), CallError> {
+    if status == status::SUCCESS { Ok(()) } else { Err(CallError { call, status }) }
+}
+
+/// MIOpen's lengths are C integers; `convolution` made sure that these fit.
+fn ints(values: &[i64]) -> Vec<c_int> {
+    values.iter().map(|v| c_int::try_from(*v).unwrap_or(c_int::MAX)).collect()
+}
+
+/// The number of an element type (`miopenDataType_t`).
+fn number(data_type: DataType) -> c_int {
+    match data_type {
+        DataType::Half => data_type::HALF,
+        DataType::BFloat16 => data_type::BFLOAT16,
+        DataType::Int8 => data_type::INT8,
+        DataType::Int32 => data_type::INT32,
+        _ => data_type::FLOAT,
+    }
+}

@@ -1,0 +1,452 @@
+//! What a convolution must give, computed independently: a direct sum in double precision over the logical definition; and how far a
+//! computed output may be from it.
+//!
+//! Inputs, poison, encoding of element types and the comparison are here. Nothing here calls a library or prints.
+//!
+//! **Tolerance.** Inputs are multiples of 1/8 in [-1, 1], so every product is a multiple of 1/64 and every partial sum of fewer than
+//! 2^18 terms is exact in fp32, whatever the order: a direct algorithm makes no error before the output is rounded. What is allowed is
+//! * for the output: half a unit in the last place, 2^-24 (fp32) or 2^-11 (fp16) of the value; for bf16 2^-8, twice that, because MIOpen
+//!   may be built to truncate;
+//! * for algorithms that transform their input (Winograd, FFT) and sum in fp32: 8·√n·2^-24 of the sum of the absolute terms, n terms.
+//!   Rounding errors of n additions behave like a random walk; the factor 8 is for the transforms. The worst case n·2^-24 would let a
+//!   whole missing term of a long sum pass;
+//! * for integers: nothing.
+
+use half::{bf16, f16};
+use hipdnn_host::data_type::DataType;
+
+use crate::convolution::{Convolution, Tensor};
+
+/// Up to this many multiplications every element is checked.
+const FULL_CHECK: u64 = 100_000_000;
+/// Beyond that, this many elements.
+const SAMPLES: u64 = 4096;
+/// Elements behind an output that must not be touched.
+pub const GUARD: usize = 64;
+/// The seed of the inputs. Fixed, so that a failure can be repeated.
+const SEED: u64 = 0x5eed;
+
+/// A generator of numbers that look random (splitmix64): the same in every run.
+struct Generator(u64);
+
+impl Generator {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// Input values for the whole extent of a tensor: exact in every type.
+pub fn input(tensor: &Tensor, stream: u64) -> Vec<f64> {
+    let mut generator = Generator(SEED ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
+    let scale = if tensor.data_type == DataType::Int8 { 1.0 } else { 0.125 };
+    (0..tensor.extent()).map(|_| (generator.below(17) as f64 - 8.0) * scale).collect()
+}
+
+/// Values as bytes of an element type.
+pub fn encode(data_type: DataType, values: &[f64]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(values.len() * 4);
+    for &value in values {
+        match data_type {
+            DataType::Half => bytes.extend(f16::from_f64(value).to_le_bytes()),
+            DataType::BFloat16 => bytes.extend(bf16::from_f64(value).to_le_bytes()),
+            DataType::Int8 => bytes.extend((value as i8).to_le_bytes()),
+            DataType::Int32 => bytes.extend((value as i32).to_le_bytes()),
+            _ => bytes.extend((value as f32).to_le_bytes()),
+        }
+    }
+    bytes
+}
+
+/// One element, from its bytes.
+fn decode(data_type: DataType, bytes: &[u8]) -> f64 {
+    match (data_type, bytes) {
+        (DataType::Half, &[a, b, ..]) => f16::from_le_bytes([a, b]).to_f64(),
+        (DataType::BFloat16, &[a, b, ..]) => bf16::from_le_bytes([a, b]).to_f64(),
+        (DataType::Int8, &[a, ..]) => f64::from(a as i8),
+        (DataType::Int32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
+        (_, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
+        _ => f64::NAN,
+    }
+}
+
+/// Bytes of one element.
+pub fn width(data_type: DataType) -> usize {
+    data_type.bytes().unwrap_or(4)
+}
+
+/// What outputs are filled with before a run: a NaN that nobody computes, and an integer that no sum of ours reaches.
+fn poison_element(data_type: DataType) -> &'static [u8] {
+    match data_type {
+        DataType::Half => &[0x5a, 0x7e],
+        DataType::BFloat16 => &[0xda, 0x7f],
+        DataType::Int8 => &[0x5a],
+        DataType::Int32 => &[0x5a; 4],
+        _ => &[0x5a, 0x5a, 0xda, 0x7f],
+    }
+}
+
+/// A poisoned output: its whole extent, and a guard behind it.
+pub fn poison(tensor: &Tensor) -> Vec<u8> {
+    poison_element(tensor.data_type).repeat(tensor.extent() as usize + GUARD)
+}
+
+/// The expected value of one element, and what its tolerance depends on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// The exact sum.
+    pub value: f64,
+    /// The sum of the absolute terms.
+    pub magnitude: f64,
+    /// How many terms there are.
+    pub terms: usize,
+}
+
+impl Expected {
+    /// How far an output may be from the value, see the head of this file.
+    pub fn allowed(&self, data_type: DataType) -> f64 {
+        let (output, smallest) = match data_type {
+            DataType::Int8 | DataType::Int32 => return 0.0,
+            DataType::Half => (2f64.powi(-11), 2f64.powi(-25)),
+            DataType::BFloat16 => (2f64.powi(-8), 0.0),
+            _ => (2f64.powi(-24), 0.0),
+        };
+        output * self.value.abs() + 8.0 * (self.terms as f64).sqrt() * 2f64.powi(-24) * self.magnitude + smallest
+    }
+}
+
+/// How an output compares with what was expected.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Distance of the element nearest to its limit (or furthest beyond it), relative to the sum of its absolute terms; infinite for
+    /// a NaN, and for an infinity where there should be none.
+    pub error: f64,
+    /// What was allowed for that element, on the same scale.
+    pub tolerance: f64,
+    /// How many elements were compared.
+    pub compared: u64,
+    /// What is wrong, if anything.
+    pub failure: Option<String>,
+}
+
+/// The forward direction of a convolution, element by element.
+pub struct Reference<'a> {
+    convolution: &'a Convolution,
+    x: &'a [f64],
+    w: &'a [f64],
+}
+
+impl<'a> Reference<'a> {
+    /// `x` and `w` hold the values of the whole extents of the tensors.
+    pub fn new(convolution: &'a Convolution, x: &'a [f64], w: &'a [f64]) -> Self {
+        Self { convolution, x, w }
+    }
+
+    /// The element of y at an index in logical order.
+    pub fn element(&self, index: &[i64]) -> Expected {
+        self.sum(index, &self.taps(&index[2..]))
+    }
+
+    /// For one place of the output: the offsets into x and w of every tap that does not fall on padding.
+    fn taps(&self, place: &[i64]) -> Vec<(i64, i64)> {
+        let c = self.convolution;
+        let mut taps = vec![(0, 0)];
+        for axis in 0..c.spatial() {
+            let (x_stride, w_stride) = (c.x.strides[axis + 2], c.w.strides[axis + 2]);
+            let along: Vec<(i64, i64)> =
+                (0..c.w.dims[axis + 2]).filter_map(|tap| Some((self.source(axis, place[axis], tap)? * x_stride, tap * w_stride))).collect();
+            taps = taps.iter().flat_map(|(x, w)| along.iter().map(move |(dx, dw)| (x + dx, w + dw))).collect();
+        }
+        taps
+    }
+
+    /// Which place of x a tap of the window reads for a place of y: y = Σ x[o·s - p + t·d], or for a transposed convolution the x whose
+    /// window i·s - p + t·d reaches o.
+    fn source(&self, axis: usize, output: i64, tap: i64) -> Option<i64> {
+        let c = self.convolution;
+        let (stride, offset) = (c.strides[axis], tap * c.dilations[axis]);
+        let input = if c.transposed {
+            let spread = output + c.pads[axis] - offset;
+            if spread % stride != 0 {
+                return None;
+            }
+            spread / stride
+        } else {
+            output * stride - c.pads[axis] + offset
+        };
+        (0..c.x.dims[axis + 2]).contains(&input).then_some(input)
+    }
+
+    /// The sum over the channels of the element's group.
+    fn sum(&self, index: &[i64], taps: &[(i64, i64)]) -> Expected {
+        let c = self.convolution;
+        let (channels, outputs) = (c.x.dims[1] / c.groups, c.y.dims[1] / c.groups);
+        let (group, inner) = (index[1] / outputs, index[1] % outputs);
+        let mut expected = Expected { value: 0.0, magnitude: 0.0, terms: taps.len() * channels as usize };
+        for channel in 0..channels {
+            let absolute = group * channels + channel;
+            let x = index[0] * c.x.strides[0] + absolute * c.x.strides[1];
+            // w is [K, C/g, …], transposed [C, K/g, …].
+            let (lead, second) = if c.transposed { (absolute, inner) } else { (index[1], channel) };
+            let w = lead * c.w.strides[0] + second * c.w.strides[1];
+            for (dx, dw) in taps {
+                let term = self.x[(x + dx) as usize] * self.w[(w + dw) as usize];
+                expected.value += term;
+                expected.magnitude += term.abs();
+            }
+        }
+        expected
+    }
+
+    /// Compares outputs of several runs, each with its guard, with what is expected: every element of a small problem, else samples;
+    /// that every element was written and nothing else, always.
+    pub fn check(&self, outputs: &[Vec<u8>]) -> Verdict {
+        let mut worst = Worst { error: 0.0, tolerance: 0.0, ratio: -1.0, failure: None };
+        let mut compared = 0;
+        for index in self.indices() {
+            let expected = self.element(&index);
+            compared += 1;
+            outputs.iter().for_each(|output| worst.consider(&self.convolution.y, &index, &expected, output));
+        }
+        let written = outputs.iter().find_map(|output| check_writes(&self.convolution.y, output));
+        Verdict { error: worst.error, tolerance: worst.tolerance, compared, failure: written.or(worst.failure) }
+    }
+
+    /// The elements to compare.
+    fn indices(&self) -> Box<dyn Iterator<Item = Vec<i64>> + '_> {
+        let dims = &self.convolution.y.dims;
+        let total = self.convolution.y.elements() as u64;
+        if self.convolution.multiplications() <= FULL_CHECK || total <= SAMPLES {
+            return Box::new((0..total).map(|number| unravel(number, dims)));
+        }
+        let mut generator = Generator(SEED);
+        let corners = [0, total - 1];
+        Box::new((0..SAMPLES).map(move |i| unravel(corners.get(i as usize).copied().unwrap_or_else(|| generator.below(total)), dims)))
+    }
+}
+
+/// The index of the n-th element in logical order.
+fn unravel(number: u64, dims: &[i64]) -> Vec<i64> {
+    let mut rest = number as i64;
+    let mut index = vec![0; dims.len()];
+    for axis in (0..dims.len()).rev() {
+        index[axis] = rest % dims[axis];
+        rest /= dims[axis];
+    }
+    index
+}
+
+fn offset(tensor: &Tensor, index: &[i64]) -> usize {
+    index.iter().zip(&tensor.strides).map(|(i, stride)| i * stride).sum::<i64>() as usize
+}
+
+/// The element that is worst so far.
+struct Worst {
+    error: f64,
+    tolerance: f64,
+    ratio: f64,
+    failure: Option<String>,
+}
+
+impl Worst {
+    fn consider(&mut self, tensor: &Tensor, index: &[i64], expected: &Expected, output: &[u8]) {
+        let width = width(tensor.data_type);
+        let got = decode(tensor.data_type, &output[offset(tensor, index) * width..][..width]);
+        let allowed = expected.allowed(tensor.data_type);
+        // The value may be too large for the type: then only the same infinity is right.
+        let representable = decode(tensor.data_type, &encode(tensor.data_type, &[expected.value]));
+        let distance = if got == representable {
+            (got - expected.value).abs().min(allowed)
+        } else if got.is_finite() && representable.is_finite() {
+            (got - expected.value).abs()
+        } else {
+            f64::INFINITY
+        };
+        let ratio = if distance == 0.0 { 0.0 } else { distance / allowed };
+        if ratio <= self.ratio {
+            return;
+        }
+        let scale = if expected.magnitude > 0.0 { expected.magnitude } else { 1.0 };
+        (self.error, self.tolerance, self.ratio) = (distance / scale, allowed / scale, ratio);
+        if ratio > 1.0 {
+            self.failure = Some(format!("element {index:?} is {got}, expected {}", expected.value));
+        }
+    }
+}
+
+/// Whether every element was overwritten, and nothing between or behind them. Answers what is wrong.
+fn check_writes(tensor: &Tensor, output: &[u8]) -> Option<String> {
+    let (width, poison) = (width(tensor.data_type), poison_element(tensor.data_type));
+    let places = output.len() / width;
+    let poisoned = |place: usize| &output[place * width..][..width] == poison;
+    let extent = tensor.extent() as usize;
+    if let Some(place) = (extent..places).find(|place| !poisoned(*place)) {
+        return Some(format!("{} elements behind the end of the output were overwritten", place - extent + 1));
+    }
+    if tensor.elements() as usize == extent {
+        return (0..extent).find(|place| poisoned(*place)).map(|place| format!("element at offset {place} of the output was not written"));
+    }
+    let mut belongs = vec![false; extent];
+    for number in 0..tensor.elements() as u64 {
+        belongs[offset(tensor, &unravel(number, &tensor.dims))] = true;
+    }
+    (0..extent).find(|place| poisoned(*place) == belongs[*place]).map(|place| {
+        let what = if belongs[place] { "was not written" } else { "lies in a gap and was overwritten" };
+        format!("element at offset {place} of the output {what}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::tests::parse;
+
+    fn convolution(line: &str) -> Convolution {
+        Convolution::from_line(&parse(line).unwrap()).unwrap()
+    }
+
+    fn all(line: &str, x: &[f64], w: &[f64]) -> Vec<f64> {
+        let c = convolution(line);
+        let reference = Reference::new(&c, x, w);
+        (0..c.y.elements() as u64).map(|n| reference.element(&unravel(n, &c.y.dims)).value).collect()
+    }
+
+    #[test]
+    fn a_hand_computed_convolution() {
+        let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
+        let w = [1.0, 10.0, 100.0, 1000.0];
+        let line = "conv -n 1 -c 1 -k 1 -H 3 -W 3 -y 2 -x 2";
+        assert_eq!(all(line, &x, &w), [5421.0, 6532.0, 8754.0, 9865.0]);
+        // One pad, stride 2: windows at (-1, -1), (-1, 1), (1, -1), (1, 1).
+        let padded = format!("{line} -p 1 -q 1 -u 2 -v 2");
+        assert_eq!(all(&padded, &x, &w), [1000.0, 3200.0, 7040.0, 9865.0]);
+        // Dilation 2: the corners.
+        assert_eq!(all(&format!("{line} -l 2 -j 2"), &x, &w), [9731.0]);
+    }
+
+    #[test]
+    fn a_hand_computed_transposed_convolution() {
+        let line = "conv -m trans -n 1 -c 1 -k 1 -H 1 -W 2 -y 1 -x 2 -v 2 -X 1";
+        assert_eq!(all(line, &[3.0, 5.0], &[1.0, 10.0]), [3.0, 30.0, 5.0, 50.0, 0.0]);
+        let overlapping = "conv -m trans -n 1 -c 1 -k 1 -H 1 -W 2 -y 1 -x 2";
+        assert_eq!(all(overlapping, &[3.0, 5.0], &[1.0, 10.0]), [3.0, 35.0, 50.0]);
+    }
+
+    #[test]
+    fn groups_read_their_own_channels() {
+        let line = "conv -n 1 -c 2 -k 4 -g 2 -H 1 -W 1 -y 1 -x 1";
+        assert_eq!(all(line, &[1.0, 10.0], &[1.0, 2.0, 3.0, 4.0]), [1.0, 2.0, 30.0, 40.0]);
+        let transposed = "conv -m trans -n 1 -c 4 -k 2 -g 2 -H 1 -W 1 -y 1 -x 1";
+        assert_eq!(all(transposed, &[1.0, 10.0, 100.0, 1000.0], &[1.0, 2.0, 3.0, 4.0]), [21.0, 4300.0]);
+    }
+
+    #[test]
+    fn layouts_change_where_not_what() {
+        let c = convolution("conv -n 2 -c 3 -k 4 -H 5 -W 6 -p 1");
+        let last = convolution("conv -n 2 -c 3 -k 4 -H 5 -W 6 -p 1 -I NHWC -f CHWN -O NHWC");
+        let (x, w) = (input(&c.x, 0), input(&c.w, 1));
+        let moved = |from: &Tensor, to: &Tensor, values: &[f64]| {
+            let mut out = vec![0.0; values.len()];
+            for n in 0..from.elements() as u64 {
+                let index = unravel(n, &from.dims);
+                out[offset(to, &index)] = values[offset(from, &index)];
+            }
+            out
+        };
+        let (x_last, w_last) = (moved(&c.x, &last.x, &x), moved(&c.w, &last.w, &w));
+        let (a, b) = (Reference::new(&c, &x, &w), Reference::new(&last, &x_last, &w_last));
+        for n in 0..c.y.elements() as u64 {
+            let index = unravel(n, &c.y.dims);
+            assert_eq!(a.element(&index), b.element(&index));
+        }
+    }
+
+    fn exact_output(c: &Convolution, x: &[f64], w: &[f64]) -> Vec<u8> {
+        let reference = Reference::new(c, x, w);
+        let mut bytes = poison(&c.y);
+        let width = width(c.y.data_type);
+        for n in 0..c.y.elements() as u64 {
+            let index = unravel(n, &c.y.dims);
+            let value = encode(c.y.data_type, &[reference.element(&index).value]);
+            bytes[offset(&c.y, &index) * width..][..width].copy_from_slice(&value);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_correct_output_passes_in_every_type() {
+        for base in ["conv", "convfp16", "convbfp16", "convint8"] {
+            let c = convolution(&format!("{base} -n 2 -c 8 -k 4 -H 6 -W 6"));
+            let (x, w) = (input(&c.x, 0), input(&c.w, 1));
+            let verdict = Reference::new(&c, &x, &w).check(&[exact_output(&c, &x, &w)]);
+            assert_eq!(verdict.failure, None, "{base}");
+            assert!(verdict.error <= verdict.tolerance && verdict.compared == 128, "{base}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn wrong_outputs_fail() {
+        let c = convolution("conv -n 1 -c 4 -k 2 -H 4 -W 4");
+        let (x, w) = (input(&c.x, 0), input(&c.w, 1));
+        let good = exact_output(&c, &x, &w);
+        let failure = |place: usize, element: [u8; 4]| {
+            let mut bytes = good.clone();
+            bytes[place * 4..][..4].copy_from_slice(&element);
+            let verdict = Reference::new(&c, &x, &w).check(&[good.clone(), bytes]);
+            (verdict.failure.unwrap_or_default(), verdict.error)
+        };
+        let value = f32::from_le_bytes(good[8..12].try_into().unwrap());
+        assert!(failure(2, (value + 0.015625).to_le_bytes()).0.contains("element [0, 0, 1, 0] is"));
+        assert!(failure(2, f32::NAN.to_le_bytes()).1.is_infinite());
+        assert!(failure(2, f32::INFINITY.to_le_bytes()).1.is_infinite());
+        assert!(failure(3, [0x5a, 0x5a, 0xda, 0x7f]).0.contains("offset 3 of the output was not written"));
+        assert!(failure(8, [0; 4]).0.contains("behind the end"));
+    }
+
+    #[test]
+    fn gaps_must_stay_as_they_were() {
+        let tensor = Tensor { data_type: DataType::Half, cast_type: None, dims: vec![2, 2], strides: vec![3, 1], layout: "" };
+        let mut output = poison(&tensor);
+        for place in [0, 1, 3, 4] {
+            output[2 * place..][..2].copy_from_slice(&[0, 0]);
+        }
+        assert_eq!(check_writes(&tensor, &output), None);
+        output[4] = 1;
+        assert!(check_writes(&tensor, &output).unwrap().contains("offset 2 of the output lies in a gap"));
+    }
+
+    #[test]
+    fn tolerances() {
+        let expected = Expected { value: 2.0, magnitude: 16.0, terms: 64 };
+        let sum = 8.0 * 8.0 * 2f64.powi(-24) * 16.0;
+        assert_eq!(expected.allowed(DataType::Float), 2f64.powi(-23) + sum);
+        assert_eq!(expected.allowed(DataType::BFloat16), 2f64.powi(-7) + sum);
+        assert_eq!(expected.allowed(DataType::Int32), 0.0);
+        // A missing term of a long sum is larger than what is allowed.
+        let long = Expected { value: 0.0, magnitude: 1400.0, terms: 4608 };
+        assert!(long.allowed(DataType::Float) < 0.125);
+    }
+
+    #[test]
+    fn half_overflows_to_infinity() {
+        let c = convolution("convfp16 -n 1 -c 1 -k 1 -H 1 -W 1 -y 1 -x 1");
+        let mut output = poison(&c.y);
+        output[..2].copy_from_slice(&f16::INFINITY.to_le_bytes());
+        assert_eq!(Reference::new(&c, &[1e4], &[1e4]).check(&[output.clone()]).failure, None);
+        assert!(Reference::new(&c, &[1.0], &[1.0]).check(&[output]).failure.is_some());
+    }
+
+    #[test]
+    fn large_problems_are_sampled() {
+        let c = convolution("conv -n 64 -c 64 -k 64 -H 56 -W 56");
+        let (x, w) = (vec![0.0; c.x.extent() as usize], vec![0.0; c.w.extent() as usize]);
+        assert_eq!(Reference::new(&c, &x, &w).indices().count(), SAMPLES as usize);
+    }
+}

@@ -1,0 +1,136 @@
+//! Which way a call went: the trace file that the shim writes for a driven line, and what is read out of it.
+//! The format is the shim's; nothing is printed here.
+
+use std::{
+    env,
+    fs::{self, File},
+    io::{Read as _, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+/// The variable that names the trace file.
+pub const VARIABLE: &str = "MIOPEN_HIPDNN_TRACE";
+
+/// The phases that are reported, in microseconds.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct Phases {
+    /// In the translator.
+    pub translate: Option<f64>,
+    /// Building the plan.
+    pub plan: Option<f64>,
+}
+
+/// One routed call.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct Event {
+    call: String,
+    /// `hipdnn`, `native` or `failed`.
+    pub route: String,
+    /// Rule of a decline.
+    #[serde(default)]
+    pub rule: Option<String>,
+    /// Offending values, or the error.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// The engine that served.
+    #[serde(default)]
+    pub engine: Option<String>,
+    /// Notes of the translator.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// How long the phases took.
+    #[serde(default)]
+    pub phases_us: Phases,
+}
+
+/// The trace file of one run.
+pub struct TraceFile {
+    path: PathBuf,
+    start: u64,
+    ours: bool,
+}
+
+impl TraceFile {
+    /// A fresh file, removed when dropped.
+    pub fn temporary() -> Result<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+        let path = env::temp_dir().join(format!("hipdnn-shim-{}-{now}.jsonl", std::process::id()));
+        // It must not exist: in a shared folder it could be somebody's link.
+        File::create_new(&path).with_context(|| format!("the trace file {} cannot be created", path.display()))?;
+        Ok(Self { path, start: 0, ours: true })
+    }
+
+    /// The JSON file that the environment names, if it names one; only lines written from now on count.
+    pub fn of_environment() -> Option<Self> {
+        let value = env::var(VARIABLE).ok()?.replace("%p", &std::process::id().to_string());
+        let path = PathBuf::from(value);
+        let json = path.extension().is_some_and(|e| e == "json" || e == "jsonl");
+        let start = fs::metadata(&path).map_or(0, |m| m.len());
+        json.then_some(Self { path, start, ours: false })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The events of a MIOpen function, in order. Lines of other kinds are passed over.
+    pub fn events(&self, call: &str) -> Vec<Event> {
+        let mut text = String::new();
+        let read = File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.start))?;
+            file.read_to_string(&mut text)
+        });
+        match read {
+            Ok(_) => events(&text, call),
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+fn events(text: &str, call: &str) -> Vec<Event> {
+    text.lines().filter_map(|line| serde_json::from_str::<Event>(line).ok()).filter(|event| event.call == call).collect()
+}
+
+impl Drop for TraceFile {
+    fn drop(&mut self) {
+        if self.ours {
+            // A file left behind is the worst that can come of it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lines_of_the_call_count() {
+        let text = concat!(
+            r#"{"call":"miopenFindConvolutionForwardAlgorithm","route":"hipdnn","rule":null,"message":null,"status":0,"cold":true}"#,
+            "\nnot json\n",
+            r#"{"call":"miopenConvolutionForward","route":"native","rule":"conv.scaling.beta","message":"beta is 1","status":0,"#,
+            r#""cold":true,"engine":null,"notes":["n"],"phases_us":{"handle":1.0,"translate":2.5}}"#,
+            "\n",
+        );
+        let events = events(text, "miopenConvolutionForward");
+        assert_eq!(events.len(), 1);
+        assert_eq!((events[0].route.as_str(), events[0].rule.as_deref()), ("native", Some("conv.scaling.beta")));
+        assert_eq!(events[0].phases_us, Phases { translate: Some(2.5), plan: None });
+    }
+
+    #[test]
+    fn a_temporary_file_does_not_stay() {
+        let file = TraceFile::temporary().unwrap();
+        let path = file.path().to_path_buf();
+        assert!(path.exists() && file.events("any").is_empty());
+        drop(file);
+        assert!(!path.exists());
+    }
+}

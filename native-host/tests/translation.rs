@@ -1,0 +1,281 @@
+//! The embedded component, through wasm: every rule of its manifest is hit by a case, good problems become graphs that validate, and
+//! nothing is imported.
+
+use std::collections::BTreeSet;
+
+use hipdnn_host::{
+    capabilities::Capabilities,
+    component::{EMBEDDED, Translator, interface_of},
+    data_type::DataType,
+    forward::arguments,
+    graph::{ReceivedDecline, ReceivedGraph, Value},
+    problem::{
+        ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, TensorDescriptor, TensorLayout,
+    },
+    validate::validate,
+};
+
+/// A tensor that a case may bend.
+#[derive(Clone)]
+struct Tensor {
+    data_type: DataType,
+    cast: Option<DataType>,
+    dims: Vec<i64>,
+    strides: Vec<i64>,
+    vector: u32,
+    layout: Option<TensorLayout>,
+}
+
+/// A problem that a case may bend: x {2,4,8,8}, w {4,4,3,3}, pads 1.
+#[derive(Clone)]
+struct Case {
+    direction: ConvolutionDirection,
+    fields: ConvolutionFields,
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    alpha: f64,
+    beta: f64,
+    algorithm: Option<u32>,
+    capabilities: Capabilities,
+}
+
+fn packed(dims: &[i64]) -> Tensor {
+    let strides = (0..dims.len()).map(|i| dims[i + 1..].iter().product()).collect();
+    Tensor { data_type: DataType::Float, cast: None, dims: dims.to_vec(), strides, vector: 1, layout: None }
+}
+
+fn good() -> Case {
+    Case {
+        direction: ConvolutionDirection::Forward,
+        fields: ConvolutionFields {
+            mode: ConvolutionMode::Convolution,
+            pads: vec![1, 1],
+            strides: vec![1, 1],
+            dilations: vec![1, 1],
+            output_pads: vec![0, 0],
+            group_count: 1,
+            attributes: vec![],
+        },
+        x: packed(&[2, 4, 8, 8]),
+        w: packed(&[4, 4, 3, 3]),
+        y: packed(&[2, 4, 8, 8]),
+        alpha: 1.0,
+        beta: 0.0,
+        algorithm: None,
+        capabilities: Capabilities::whole_abi(),
+    }
+}
+
+impl Case {
+    fn translate(&self, translator: &Translator) -> Result<ReceivedGraph, ReceivedDecline> {
+        let tensor = |t: &Tensor| TensorDescriptor::new(t.data_type, t.cast, &t.dims, &t.strides, t.vector, t.layout).unwrap();
+        let (x, w, y) = (tensor(&self.x), tensor(&self.w), tensor(&self.y));
+        let convolution = ConvolutionDescriptor::new(self.fields.clone()).unwrap();
+        let problem = ConvolutionProblem {
+            direction: self.direction,
+            convolution: &convolution,
+            x: &x,
+            w: &w,
+            y: &y,
+            alpha: self.alpha,
+            beta: self.beta,
+            algorithm: self.algorithm,
+        };
+        let reply = translator.convolution(&problem, &self.capabilities).unwrap();
+        if let Ok(graph) = &reply {
+            validate(graph.clone(), &arguments(&problem).unwrap()).unwrap();
+        }
+        reply
+    }
+}
+
+/// A case to bend, and how.
+type Bend = fn(&mut Case);
+
+/// One bend for each rule, or several where a rule has several sides.
+const DECLINES: &[(&str, Bend)] = &[
+    ("conv.direction.unsupported", |c| c.direction = ConvolutionDirection::BackwardData),
+    ("conv.direction.unsupported", |c| c.direction = ConvolutionDirection::BackwardWeights),
+    ("conv.backend.operation", |c| c.capabilities.operations.clear()),
+    ("conv.mode.transposed", |c| c.fields.mode = ConvolutionMode::Transpose),
+    ("conv.mode.unrecognized", |c| c.fields.mode = ConvolutionMode::Unrecognized),
+    ("conv.scaling.alpha", |c| c.alpha = 2.0),
+    ("conv.scaling.alpha", |c| c.alpha = f64::NAN),
+    ("conv.scaling.beta", |c| c.beta = 1.0),
+    ("conv.scaling.beta", |c| c.beta = f64::NAN),
+    ("tensor.layout.vectorized", |c| (c.x.vector, c.x.layout) = (4, Some(TensorLayout::Nchwc4))),
+    ("tensor.type.counterpart", |c| c.w.data_type = DataType::Int8x4),
+    ("tensor.type.counterpart", |c| c.y.data_type = DataType::Unrecognized),
+    ("tensor.type.cast", |c| c.x.cast = Some(DataType::Float8E4M3Fnuz)),
+    ("tensor.type.backend", |c| c.capabilities.data_types.clear()),
+    ("tensor.dims.empty", |c| c.x.dims[0] = 0),
+    ("tensor.dims.empty", |c| c.y.dims[3] = -1),
+    ("tensor.dims.empty", |c| c.w = packed(&[])),
+    ("conv.rank.mismatch", |c| c.w = packed(&[4, 4, 3])),
+    ("conv.rank.mismatch", |c| c.fields.pads = vec![1]),
+    ("conv.rank.mismatch", |c| c.fields.strides = vec![1; 3]),
+    ("conv.rank.spatial", |c| spatial(c, 0)),
+    ("conv.rank.spatial", |c| spatial(c, 6)),
+    ("tensor.strides.positive", |c| c.x.strides[1] = 0),
+    ("tensor.strides.positive", |c| c.w.strides[0] = -9),
+    ("tensor.strides.overlap", |c| c.y.strides = vec![256, 63, 8, 1]),
+    ("tensor.extent.range", |c| c.x.strides[0] = i64::MAX),
+    ("conv.geometry.parameters", |c| c.fields.pads[0] = -1),
+    ("conv.geometry.parameters", |c| c.fields.strides[0] = 0),
+    ("conv.geometry.parameters", |c| c.fields.dilations[1] = 0),
+    ("conv.groups.count", |c| c.fields.group_count = 0),
+    ("conv.groups.count", |c| c.fields.group_count = -1),
+    ("conv.groups.channels", |c| c.fields.group_count = 4),
+    ("conv.groups.channels", |c| c.fields.group_count = i64::MAX),
+    ("conv.groups.outputs", |c| {
+        c.fields.group_count = 2;
+        c.w = packed(&[3, 2, 3, 3]);
+        c.y = packed(&[2, 3, 8, 8]);
+    }),
+    ("conv.output.geometry", |c| c.y = packed(&[2, 4, 8, 9])),
+    ("conv.output.geometry", |c| c.y = packed(&[2, 5, 8, 8])),
+    ("conv.output.geometry", |c| c.y = packed(&[3, 4, 8, 8])),
+    // MIOpen clamps the length to 1 where the window does not fit; no graph computes that.
+    ("conv.output.geometry", |c| {
+        c.fields.dilations = vec![9, 9];
+        c.y = packed(&[2, 4, 1, 1]);
+    }),
+    ("conv.attribute.deterministic", |c| c.fields.attributes = vec![(1, 1)]),
+    ("conv.attribute.fp16-alternative", |c| {
+        c.fields.attributes = vec![(0, 1)];
+        for tensor in [&mut c.x, &mut c.w, &mut c.y] {
+            tensor.data_type = DataType::Half;
+        }
+    }),
+    ("conv.attribute.fp8-rounding", |c| c.y.data_type = DataType::Float8E4M3Fnuz),
+    ("conv.attribute.unknown", |c| c.fields.attributes = vec![(17, 0)]),
+];
+
+fn spatial(case: &mut Case, rank: usize) {
+    let dims = |n: i64, c: i64, length: i64| packed(&[vec![n, c], vec![length; rank]].concat());
+    (case.x, case.w, case.y) = (dims(2, 4, 2), dims(4, 4, 1), dims(2, 4, 2));
+    let fields = &mut case.fields;
+    (fields.pads, fields.strides, fields.dilations, fields.output_pads) = (vec![0; rank], vec![1; rank], vec![1; rank], vec![0; rank]);
+}
+
+#[test]
+fn every_rule_declines_what_it_says() {
+    let translator = Translator::embedded().unwrap();
+    for (rule, bend) in DECLINES {
+        let mut case = good();
+        bend(&mut case);
+        let decline = case.translate(&translator).expect_err(rule);
+        assert_eq!(decline.rule, *rule, "{}", decline.message);
+        assert!(!decline.message.is_empty());
+    }
+    let listed: BTreeSet<&str> = translator.description().rules.iter().map(|rule| rule.id.as_str()).collect();
+    let tested: BTreeSet<&str> = DECLINES.iter().map(|(rule, _)| *rule).collect();
+    assert_eq!(listed, tested, "every rule has a case, every case a rule");
+}
+
+#[test]
+fn what_fits_is_translated() {
+    let accepted: &[(&str, Bend)] = &[
+        ("plain", |_| {}),
+        ("groups", |c| {
+            c.fields.group_count = 2;
+            c.w = packed(&[4, 2, 3, 3]);
+        }),
+        ("depthwise", |c| {
+            c.fields.group_count = 4;
+            c.w = packed(&[4, 1, 3, 3]);
+        }),
+        ("mode group-conv", |c| c.fields.mode = ConvolutionMode::GroupConv),
+        ("channel last", |c| {
+            c.x.strides = vec![256, 1, 32, 4];
+            c.y.strides = vec![256, 1, 32, 4];
+        }),
+        ("padded rows", |c| c.y.strides = vec![512, 128, 16, 1]),
+        ("1-D", |c| spatial(c, 1)),
+        ("3-D", |c| spatial(c, 3)),
+        ("4-D, left to the engine search", |c| spatial(c, 4)),
+        ("5-D, left to the engine search", |c| spatial(c, 5)),
+        ("-0 is 0", |c| c.beta = -0.0),
+        ("attributes that ask for nothing", |c| c.fields.attributes = vec![(0, -1), (1, 0), (2, 1), (3, 0)]),
+        ("cast to its own type", |c| c.x.cast = Some(DataType::Float)),
+        ("mixed types", |c| {
+            (c.x.data_type, c.w.data_type, c.y.data_type) = (DataType::Int8, DataType::Int8, DataType::Int32);
+        }),
+        ("per-axis geometry", |c| {
+            (c.x, c.w, c.y) = (packed(&[2, 4, 9, 13]), packed(&[4, 4, 3, 5]), packed(&[2, 4, 5, 9]));
+            (c.fields.pads, c.fields.strides, c.fields.dilations) = (vec![1, 2], vec![2, 1], vec![1, 2]);
+        }),
+    ];
+    let translator = Translator::embedded().unwrap();
+    for (name, bend) in accepted {
+        let mut case = good();
+        bend(&mut case);
+        assert!(case.translate(&translator).is_ok(), "{name}: {:?}", case.translate(&translator));
+    }
+}
+
+#[test]
+fn an_ignored_algorithm_is_noted() {
+    let translator = Translator::embedded().unwrap();
+    assert!(good().translate(&translator).unwrap().notes.is_empty());
+    let named = Case { algorithm: Some(1), ..good() }.translate(&translator).unwrap();
+    assert_eq!(named.notes, ["conv.algorithm.ignored"]);
+    assert!(translator.description().notes.iter().any(|note| note.id == "conv.algorithm.ignored"));
+}
+
+#[test]
+fn integers_are_summed_as_integers() {
+    let mut case = good();
+    (case.x.data_type, case.w.data_type, case.y.data_type) = (DataType::Int8, DataType::Int8, DataType::Int32);
+    let graph = case.translate(&Translator::embedded().unwrap()).unwrap();
+    assert_eq!(graph.compute_type, Some(DataType::Int32));
+    let sum = hipdnn_abi::attribute::CONVOLUTION_COMP_TYPE;
+    let attribute = graph.nodes[0].attributes.iter().find(|a| a.number == sum).unwrap();
+    assert_eq!(attribute.value, Value::DataType(DataType::Int32));
+}
+
+#[test]
+fn the_built_component_imports_nothing() {
+    let interface = interface_of(EMBEDDED).unwrap();
+    assert_eq!(interface.imports, Vec::<String>::new());
+    for export in ["miopen-hipdnn:translator/manifest@1.0.0", "miopen-hipdnn:translator/conv@1.0.0"] {
+        assert!(interface.exports.iter().any(|e| e == export), "{:?}", interface.exports);
+    }
+}
+
+#[test]
+fn the_compiled_component_answers_like_the_precompiled_one() {
+    let (embedded, compiled) = (Translator::embedded().unwrap(), Translator::compile(EMBEDDED).unwrap());
+    assert_eq!(embedded.description(), compiled.description());
+    for (_, bend) in DECLINES {
+        let mut case = good();
+        bend(&mut case);
+        assert_eq!(case.translate(&embedded), case.translate(&compiled));
+    }
+    assert_eq!(good().translate(&embedded), good().translate(&compiled));
+}
+
+#[test]
+fn what_is_no_component_is_refused_before_compiling() {
+    for bytes in [&b""[..], b"not wasm", b"\0asm\x01\0\0\0", &EMBEDDED[..EMBEDDED.len() / 2]] {
+        assert!(Translator::compile(bytes).is_err());
+    }
+}
+
+#[test]
+fn running_it_leaves_the_process_alone() {
+    let dispositions = || {
+        let signals = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+        signals.map(|signal| {
+            // SAFETY: plain data, written by sigaction; no new action is given.
+            let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+            // SAFETY: as above.
+            unsafe { libc::sigaction(signal, std::ptr::null(), &mut old) };
+            old.sa_sigaction
+        })
+    };
+    let before = dispositions();
+    good().translate(&Translator::embedded().unwrap()).unwrap();
+    assert_eq!(dispositions(), before);
+}

@@ -1,0 +1,79 @@
+//! What a shared library exports and needs, read from the file itself. A file without dynamic symbols is an error, never an empty answer.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use object::{
+    Endianness,
+    elf::{self, FileHeader64},
+    read::elf::{Dyn as _, FileHeader as _, Sym as _},
+};
+
+/// The dynamic face of a library.
+#[derive(Debug)]
+pub struct Library {
+    /// `DT_SONAME`.
+    pub soname: Option<String>,
+    /// `DT_NEEDED`, in order.
+    pub needed: Vec<String>,
+    /// Defined dynamic symbols: name and version node.
+    pub exports: Vec<(String, Option<String>)>,
+    /// Whether `DF_1_NODELETE` is set.
+    pub nodelete: bool,
+    /// Versions of other libraries that it needs (`GLIBC_2.34`, …).
+    pub needed_versions: Vec<String>,
+}
+
+impl Library {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let data = std::fs::read(path).with_context(|| path.display().to_string())?;
+        Self::parse(&data).with_context(|| path.display().to_string())
+    }
+
+    /// Reads bytes.
+    pub fn parse(data: &[u8]) -> Result<Self> {
+        let header = FileHeader64::<Endianness>::parse(data)?;
+        let endian = header.endian()?;
+        ensure!(endian == Endianness::Little, "not little-endian");
+        let sections = header.sections(endian, data)?;
+        let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM)?;
+        ensure!(symbols.len() > 1, "no dynamic symbols");
+        let versions = sections.versions(endian, data)?;
+        let mut library = Self { soname: None, needed: vec![], exports: vec![], nodelete: false, needed_versions: vec![] };
+        let Some((dynamic, strings)) = sections.dynamic(endian, data)? else { bail!("no dynamic section") };
+        let strings = sections.strings(endian, data, strings)?;
+        let text = |offset: u64| -> Result<String> {
+            let bytes = strings.get(u32::try_from(offset)?).map_err(|()| anyhow::anyhow!("a string outside its table"))?;
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        };
+        for entry in dynamic {
+            match entry.d_tag(endian) {
+                elf::DT_SONAME => library.soname = Some(text(entry.d_val(endian))?),
+                elf::DT_NEEDED => library.needed.push(text(entry.d_val(endian))?),
+                elf::DT_FLAGS_1 => library.nodelete = entry.d_val(endian) & u64::from(elf::DF_1_NODELETE) != 0,
+                _ => {}
+            }
+        }
+        for (index, symbol) in symbols.enumerate() {
+            let name = String::from_utf8_lossy(symbols.symbol_name(endian, symbol)?).into_owned();
+            let version = match &versions {
+                Some(versions) => {
+                    let index = versions.version_index(endian, index);
+                    versions.version(index)?.map(|version| String::from_utf8_lossy(version.name()).into_owned())
+                }
+                None => None,
+            };
+            let defined = symbol.st_shndx(endian) != elf::SHN_UNDEF && symbol.st_bind() != elf::STB_LOCAL;
+            if defined && symbol.st_type() != elf::STT_SECTION && symbol.st_shndx(endian) != elf::SHN_ABS {
+                library.exports.push((name, version));
+            } else if symbol.st_shndx(endian) == elf::SHN_UNDEF {
+                library.needed_versions.extend(version);
+            }
+        }
+        library.needed_versions.sort();
+        library.needed_versions.dedup();
+        ensure!(!library.exports.is_empty(), "it exports nothing");
+        Ok(library)
+    }
+}

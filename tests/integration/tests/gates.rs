@@ -1,0 +1,74 @@
+//! The library's surface: exports, versions, SONAME, DT_NEEDED. Each gate fails on empty input.
+
+use std::collections::BTreeSet;
+
+use integration_tests::{dist, elf::Library, reference, shim};
+
+fn expected() -> BTreeSet<String> {
+    let api = miopen_api::table().exports().map(|f| f.name.clone());
+    api.chain([miopen_api::FORWARDED_ERROR_FUNCTION.to_string()]).collect()
+}
+
+#[test]
+fn the_shim_exports_exactly_the_api() {
+    let library = Library::read(&shim()).unwrap();
+    let exported: BTreeSet<String> = library.exports.iter().map(|(name, _)| name.clone()).collect();
+    assert_eq!(expected().len(), 289);
+    assert_eq!(exported.difference(&expected()).collect::<Vec<_>>(), Vec::<&String>::new(), "leaked");
+    assert_eq!(expected().difference(&exported).collect::<Vec<_>>(), Vec::<&String>::new(), "missing");
+    assert_eq!(library.exports.len(), 289, "an export is there twice");
+}
+
+#[test]
+fn every_export_carries_the_version_that_clients_ask_for() {
+    let library = Library::read(&shim()).unwrap();
+    for (name, version) in &library.exports {
+        assert_eq!(version.as_deref(), Some(miopen_api::VERSION_NODE), "{name}");
+    }
+}
+
+#[test]
+fn it_answers_to_the_name_and_stays_loaded() {
+    let library = Library::read(&shim()).unwrap();
+    assert_eq!(library.soname.as_deref(), Some(miopen_api::SONAME));
+    assert!(library.nodelete);
+}
+
+#[test]
+fn it_needs_the_c_library_only() {
+    let allowed = ["libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "libm.so.6"];
+    let needed = Library::read(&shim()).unwrap().needed;
+    assert!(!needed.is_empty());
+    assert_eq!(needed.iter().filter(|n| !allowed.contains(&n.as_str())).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+#[test]
+fn it_runs_on_glibc_2_34() {
+    for file in [shim(), dist().join("bin/hipdnn-shim"), reference("libMIOpen_private.so.1"), reference("libhipdnn_backend.so")] {
+        let Ok(library) = Library::read(&file) else { continue };
+        let minor = |v: &String| v.strip_prefix("GLIBC_2.").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+        let newest = library.needed_versions.iter().filter_map(minor).max();
+        assert!(newest.is_some_and(|minor| minor <= 34), "{}: {:?}", file.display(), library.needed_versions);
+    }
+}
+
+#[test]
+fn the_reference_native_has_all_implementations_under_its_private_names() {
+    let library = Library::read(&reference("libMIOpen_private.so.1")).unwrap();
+    assert_eq!(library.soname.as_deref(), Some("libMIOpen_private.so.1"));
+    let exported: BTreeSet<&str> = library.exports.iter().map(|(name, _)| name.as_str()).collect();
+    for function in miopen_api::table().exports() {
+        assert!(exported.contains(format!("{}_impl", function.name).as_str()), "{}", function.name);
+    }
+    assert!(exported.iter().all(|name| !name.starts_with("miopen") || name.ends_with("_impl")));
+}
+
+#[test]
+fn the_gates_do_not_pass_on_nothing() {
+    assert!(Library::parse(b"").is_err());
+    assert!(Library::parse(&[0; 4096]).is_err());
+    assert!(Library::read("/nonexistent".as_ref()).is_err());
+    // An executable header alone, without sections.
+    let shim = std::fs::read(shim()).unwrap();
+    assert!(Library::parse(&shim[..64]).is_err());
+}

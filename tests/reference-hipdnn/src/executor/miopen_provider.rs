@@ -1,0 +1,74 @@
+//! The engine of the `miopen-provider` profile: the same code, behind the documented limits of AMD's MIOpen provider.
+
+use hipdnn_abi::{attribute, behavior_note, convolution_mode, data_type};
+
+use super::{Executable, Executor, Knob, Refusal, convolution::Convolution};
+use crate::{
+    error::{Error, Result},
+    graph::{Graph, Node, Tensor},
+};
+
+/// `MIOPEN_ENGINE`.
+pub struct MiopenProvider;
+
+impl Executor for MiopenProvider {
+    fn name(&self) -> &'static str {
+        "MIOPEN_ENGINE"
+    }
+
+    /// No capture (it searches inside the first execution), no serialization.
+    fn notes(&self) -> &'static [i32] {
+        &[behavior_note::EXTERNAL_LIBRARY_DEPENDENCY]
+    }
+
+    fn knobs(&self) -> &'static [Knob] {
+        &[Knob { id: "global.benchmarking", description: "measure algorithms (ignored here)", default: 0, minimum: 0, maximum: 1 }]
+    }
+
+    fn check(&self, graph: &Graph) -> std::result::Result<usize, Refusal> {
+        let [node] = graph.nodes.as_slice() else { return Err(format!("{} operations in one graph", graph.nodes.len())) };
+        check_node(node)?;
+        graph.tensors.iter().try_for_each(|tensor| check_tensor(tensor))?;
+        Convolution::new(graph).map(|convolution| convolution.workspace())
+    }
+
+    fn compile(&self, graph: &Graph) -> Result<Box<dyn Executable>> {
+        Ok(Box::new(Convolution::new(graph).map_err(Error::unsupported)?))
+    }
+}
+
+fn check_node(node: &Node) -> std::result::Result<(), Refusal> {
+    if node.enumeration(attribute::CONVOLUTION_COMP_TYPE) != Some(data_type::FLOAT) {
+        return Err("a compute type that is not FLOAT".into());
+    }
+    if node.enumeration(attribute::CONVOLUTION_CONV_MODE) != Some(convolution_mode::CROSS_CORRELATION) {
+        return Err("a mode that is not cross-correlation".into());
+    }
+    if node.int64s(attribute::CONVOLUTION_PRE_PADDINGS) != node.int64s(attribute::CONVOLUTION_POST_PADDINGS) {
+        return Err("pre and post paddings that differ".into());
+    }
+    Ok(())
+}
+
+fn check_tensor(tensor: &Tensor) -> std::result::Result<(), Refusal> {
+    if ![data_type::FLOAT, data_type::HALF, data_type::BFLOAT16].contains(&tensor.data_type) {
+        return Err(format!("tensor {}: data type {}", tensor.uid, tensor.data_type));
+    }
+    if !(3..=5).contains(&tensor.dims.len()) {
+        return Err(format!("tensor {}: rank {}", tensor.uid, tensor.dims.len()));
+    }
+    let rank = tensor.dims.len();
+    let channel_last = [0].into_iter().chain(2..rank).chain([1]);
+    if descends(tensor, 0..rank) || descends(tensor, channel_last) { Ok(()) } else { Err(format!("tensor {}: its layout", tensor.uid)) }
+}
+
+/// Whether the strides fall in this order of dimensions, each large enough for what lies inside it. Dimensions of size 1 do not matter.
+fn descends(tensor: &Tensor, order: impl DoubleEndedIterator<Item = usize>) -> bool {
+    let mut inner = 1i64;
+    order.rev().filter(|&i| tensor.dims[i] != 1).all(|i| {
+        let (dim, stride) = (tensor.dims[i], tensor.strides[i]);
+        let fits = stride >= inner;
+        inner = stride.saturating_mul(dim);
+        fits
+    })
+}
