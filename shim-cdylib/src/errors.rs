@@ -38,6 +38,11 @@ pub fn note(hipdnn_status: i32) -> i32 {
     status
 }
 
+/// The thread made another call, so its last one is no forwarded failure any more.
+pub fn unmark() {
+    LAST.set((hipdnn::SUCCESS, status::SUCCESS));
+}
+
 /// `miopenGetLastForwardedError`: the hipDNN status of the thread's last routed call if hipDNN failed it, else 0.
 pub unsafe extern "C" fn last_forwarded_error() -> i32 {
     LAST.get().0

@@ -14,6 +14,7 @@ use crate::{
     errors,
     frame::{Decision, Frame},
     routing::Forwarding,
+    stubs,
 };
 
 /// `miopenConvolutionForward(handle, alpha, xDesc, x, wDesc, w, convDesc, algo, beta, yDesc, y, workSpace, workSpaceSize)`.
@@ -49,7 +50,12 @@ pub fn convolution_forward(frame: &Frame, forwarding: &Forwarding) -> Decision {
     };
     match forwarding.host.convolution(state, &call) {
         Outcome::Served => Decision::Done(errors::note(hipdnn_abi::status::SUCCESS) as u64),
-        Outcome::Failed(error) => Decision::Done(errors::note(error.status) as u64),
+        Outcome::Failed(error) => {
+            if let Some(bound) = stubs::bound() {
+                bound.watch_everything();
+            }
+            Decision::Done(errors::note(error.status) as u64)
+        }
         Outcome::Native => native(forwarding),
     }
 }

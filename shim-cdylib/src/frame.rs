@@ -82,7 +82,13 @@ pub unsafe extern "C-unwind" fn decide(frame: &Frame) -> Verdict {
     if INSIDE.get() || callers::is_internal(frame.return_address) {
         return Verdict::native(native);
     }
-    let (Some(forwarding), Some(handler)) = (&bound.forwarding, bound.handler(index)) else { return Verdict::native(native) };
+    let (Some(forwarding), Some(handler)) = (&bound.forwarding, bound.handler(index)) else {
+        errors::unmark();
+        return Verdict::native(native);
+    };
+    if !matches!(handler, Handler::Route(_)) {
+        errors::unmark();
+    }
     match handler {
         Handler::Route(route) => match guarded(|| route(frame, forwarding)) {
             Some(Decision::Native) => Verdict::native(native),

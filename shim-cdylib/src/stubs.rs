@@ -163,6 +163,16 @@ impl Bound {
         Self { natives, handlers, forwarding }
     }
 
+    /// From the first failure of a forwarded call on, every entry point takes the long way: only so can the mark of that failure be taken
+    /// away by the next call, whichever it is. Costs nothing until something fails.
+    pub fn watch_everything(&self) {
+        let own = miopen_api::FORWARDED_ERROR_FUNCTION.as_bytes();
+        for index in (0..COUNT).filter(|&index| NAMES[index].to_bytes() != own) {
+            // SAFETY: as in `publish`.
+            unsafe { SLOTS[index].store(ROUTED[index], Ordering::Release) };
+        }
+    }
+
     /// Fills the slots: from now on stubs jump straight to where their calls belong.
     fn publish(&self) {
         for index in 0..COUNT {

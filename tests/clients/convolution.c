@@ -152,6 +152,11 @@ int main(int argc, char **argv) {
         show(status);
         printf("right %d\n", right());
         if (!strcmp(what, "plain")) {
+            status = forward(1, 0);
+            size_t bytes;
+            miopenStatus_t passed = miopenGetTensorNumBytes(NULL, &bytes); /* not routed, not recorded */
+            printf("passed error: %d (%s)\n", passed, miopenGetErrorString(passed));
+            status = forward(1, 0);
             miopenStatus_t other = miopenSet4dTensorDescriptor(NULL, miopenFloat, 1, 1, 1, 1);
             printf("another error: %d (%s)\n", other, miopenGetErrorString(other));
         }

@@ -50,7 +50,8 @@ fn on_the_convolution_is_hipdnns_and_right() {
     assert_eq!(finished.line("status"), "status 0 (miopenStatusSuccess), forwarded error 0");
     assert!(!logged(&native).contains("miopenConvolutionForward "), "native was called");
     let lines = trace_lines(&trace).unwrap();
-    assert_eq!(lines.len(), 1);
+    assert_eq!(lines.len(), 3);
+    assert_eq!((&lines[1]["route"], &lines[1]["cold"]), (&"hipdnn".into(), &false.into()));
     assert_eq!((&lines[0]["call"], &lines[0]["route"]), (&"miopenConvolutionForward".into(), &"hipdnn".into()));
     assert_eq!((&lines[0]["rule"], &lines[0]["cold"]), (&serde_json::Value::Null, &true.into()));
     assert_eq!(lines[0]["notes"], serde_json::json!(["conv.algorithm.ignored"]));
@@ -235,6 +236,7 @@ fn backend_failures_lead_where_the_policy_says() {
         assert_eq!(logged(&log).contains("miopenConvolutionForward "), native, "{fault}");
         // Another call's error is not marked.
         assert_eq!(finished.line("another error"), "another error: 3 (miopenStatusBadParm)", "{fault}");
+        assert_eq!(finished.line("passed error"), "passed error: 3 (miopenStatusBadParm)", "{fault}");
         let route = if native { "native" } else { "failed" };
         assert_eq!(trace_lines(&trace).unwrap()[0]["route"], route, "{fault}");
         if native {

@@ -112,11 +112,15 @@ pub unsafe extern "C" fn hipdnnGetStream(handle: *mut c_void, stream: *mut *mut 
 /// Makes an empty descriptor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(descriptor_type: i32, descriptor: *mut *mut c_void) -> i32 {
-    enter(Function::hipdnnBackendCreateDescriptor, || Some(descriptor_type), || {
-        not_null(descriptor, "descriptor")?;
-        // SAFETY: not null.
-        unsafe { write(descriptor, DESCRIPTORS.insert(Object::new(descriptor_type)?), "descriptor") }
-    })
+    enter(
+        Function::hipdnnBackendCreateDescriptor,
+        || Some(descriptor_type),
+        || {
+            not_null(descriptor, "descriptor")?;
+            // SAFETY: not null.
+            unsafe { write(descriptor, DESCRIPTORS.insert(Object::new(descriptor_type)?), "descriptor") }
+        },
+    )
 }
 
 /// Releases one descriptor handle; what it refers to lives as long as something shares it.

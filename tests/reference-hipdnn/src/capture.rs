@@ -29,10 +29,9 @@ static HIP: LazyLock<Option<Hip>> = LazyLock::new(|| {
     unsafe {
         Some(Hip {
             is_capturing: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int>(is_capturing),
-            launch_host_function: std::mem::transmute::<
-                *mut c_void,
-                unsafe extern "C" fn(*mut c_void, HostFunction, *mut c_void) -> c_int,
-            >(launch_host_function),
+            launch_host_function: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, HostFunction, *mut c_void) -> c_int>(
+                launch_host_function,
+            ),
         })
     }
 });

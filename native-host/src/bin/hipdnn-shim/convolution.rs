@@ -115,11 +115,6 @@ impl Convolution {
         })
     }
 
-    /// How many spatial dimensions there are.
-    pub fn spatial(&self) -> usize {
-        self.pads.len()
-    }
-
     /// Multiplications of the forward direction if no tap falls on padding.
     pub fn multiplications(&self) -> u64 {
         let window: i64 = self.w.dims[2..].iter().product();

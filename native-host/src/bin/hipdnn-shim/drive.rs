@@ -138,7 +138,7 @@ fn forward(options: &Options, line: &Line, convolution: &Convolution) -> Result<
     let outcome = run.drive(&mut record);
     fill_route(&mut record, trace.as_ref(), forwards(options));
     if let Err(error) = outcome {
-        fill_failure(&mut record, error)?;
+        fill_failure(&mut record, error, forwards(options))?;
     }
     Ok(record)
 }
@@ -194,10 +194,10 @@ fn fill_route(record: &mut Record, trace: Option<&TraceFile>, forwarding: bool) 
 }
 
 /// A MIOpen call that failed is a result; anything else is an error of the run.
-fn fill_failure(record: &mut Record, error: Error) -> Result<()> {
+fn fill_failure(record: &mut Record, error: Error, forwarding: bool) -> Result<()> {
     let failed = error.downcast::<CallError>()?;
     record.status = failed.status;
-    if failed.call != FORWARD && record.message.is_some() {
+    if forwarding && failed.call != FORWARD {
         (record.route, record.message) = ("failed".into(), Some(failed.to_string()));
     }
     record.failure = Some(failed.to_string());
@@ -350,8 +350,8 @@ mod tests {
         let mut record = Record::new(&parse("conv").unwrap(), Direction::Forward);
         fill_route(&mut record, None, false);
         assert_eq!((record.route.as_str(), record.message.as_deref()), ("off", None));
-        fill_failure(&mut record, Error::from(CallError { call: FORWARD, status: 3 })).unwrap();
+        fill_failure(&mut record, Error::from(CallError { call: FORWARD, status: 3 }), false).unwrap();
         assert_eq!((record.status, record.is_good(), record.route.as_str()), (3, false, "off"));
-        assert!(fill_failure(&mut record, Error::msg("hipMalloc returned 2")).is_err());
+        assert!(fill_failure(&mut record, Error::msg("hipMalloc returned 2"), false).is_err());
     }
 }

@@ -47,6 +47,9 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    // Rust ignores SIGPIPE, and then printing into a closed pipe (`… | head`) panics; end quietly instead, as other tools do.
+    // SAFETY: sets a disposition that the system provides; there is one thread.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let result = match Arguments::parse().verb {
         Verb::Drive(options) => drive::run(&options),
         Verb::Translate(options) => translate::run(&options),

@@ -158,10 +158,10 @@ impl<'a> Reference<'a> {
     fn taps(&self, place: &[i64]) -> Vec<(i64, i64)> {
         let c = self.convolution;
         let mut taps = vec![(0, 0)];
-        for axis in 0..c.spatial() {
+        for (axis, &output) in place.iter().enumerate() {
             let (x_stride, w_stride) = (c.x.strides[axis + 2], c.w.strides[axis + 2]);
             let along: Vec<(i64, i64)> =
-                (0..c.w.dims[axis + 2]).filter_map(|tap| Some((self.source(axis, place[axis], tap)? * x_stride, tap * w_stride))).collect();
+                (0..c.w.dims[axis + 2]).filter_map(|tap| Some((self.source(axis, output, tap)? * x_stride, tap * w_stride))).collect();
             taps = taps.iter().flat_map(|(x, w)| along.iter().map(move |(dx, dw)| (x + dx, w + dw))).collect();
         }
         taps

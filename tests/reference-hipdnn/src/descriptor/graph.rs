@@ -54,7 +54,8 @@ impl Kind for GraphKind {
             tensors: tensors.in_order,
             nodes,
         };
-        let handle = object.value(attribute::OPERATIONGRAPH_HANDLE).and_then(|value| value.addresses().first().copied()).unwrap_or_default();
+        let handle =
+            object.value(attribute::OPERATIONGRAPH_HANDLE).and_then(|value| value.addresses().first().copied()).unwrap_or_default();
         Ok(Built::Graph(Arc::new(BoundGraph { graph: Arc::new(graph), handle })))
     }
 

@@ -73,7 +73,8 @@ fn build(object: &Object) -> Result<Tensor> {
 }
 
 fn check_constant(object: &Object, bytes: usize) -> Result<()> {
-    let data_type = object.int32(attribute::TENSOR_DATA_TYPE).ok_or_else(|| Error::bad("a constant's data type must be set before its value"))?;
+    let data_type =
+        object.int32(attribute::TENSOR_DATA_TYPE).ok_or_else(|| Error::bad("a constant's data type must be set before its value"))?;
     match hipdnn_abi::data_type_bytes(data_type) {
         Some(size) if size == bytes => Ok(()),
         Some(size) => Err(Error::bad(format!("a constant of {bytes} bytes, but its data type has {size}"))),

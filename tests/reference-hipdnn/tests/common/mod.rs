@@ -42,7 +42,6 @@ impl Drop for Handle {
     }
 }
 
-
 /// A descriptor handle.
 pub struct D(pub *mut c_void);
 
@@ -216,7 +215,8 @@ impl Convolution {
 
     /// A finalized graph; unique ids 1, 2 and 3 are x, w and y.
     pub fn graph(&self, handle: &Handle) -> D {
-        let tensors = [(1, &self.x), (2, &self.w), (3, &self.y)].map(|(uid, (data_type, dims, strides))| tensor(uid, *data_type, dims, strides));
+        let tensors =
+            [(1, &self.x), (2, &self.w), (3, &self.y)].map(|(uid, (data_type, dims, strides))| tensor(uid, *data_type, dims, strides));
         graph(handle, &[&self.operation([&tensors[0], &tensors[1], &tensors[2]])])
     }
 
@@ -350,6 +350,7 @@ impl Buffer {
     }
 }
 
+/// Typed null, for calls that must be refused.
 pub fn null_array() -> *const c_void {
     null()
 }

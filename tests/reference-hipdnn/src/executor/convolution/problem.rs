@@ -145,8 +145,7 @@ fn layout(tensor: &Tensor) -> Checked<Layout> {
 
 /// Sufficient, and necessary for every layout that nests its dimensions: in order of strides, each clears all that lies inside it.
 fn without_overlap(tensor: &Tensor) -> Option<()> {
-    let mut order: Vec<(i64, i64)> =
-        tensor.strides.iter().copied().zip(tensor.dims.iter().copied()).filter(|(_, dim)| *dim != 1).collect();
+    let mut order: Vec<(i64, i64)> = tensor.strides.iter().copied().zip(tensor.dims.iter().copied()).filter(|(_, dim)| *dim != 1).collect();
     order.sort_unstable();
     let mut reach = 0i64;
     for (stride, dim) in order {
