@@ -27,6 +27,8 @@ use crate::{
 
 /// The routed call that is measured.
 const FORWARD: &str = "miopenConvolutionForward";
+/// Names the HIP runtime for the shim; this program must use the same.
+const HIP_VARIABLE: &str = "MIOPEN_HIPDNN_HIP_LIBRARY";
 /// Where a native MIOpen for the shim may lie beside this executable.
 const NATIVE_BESIDE: &[&str] = &["../lib/reference/libMIOpen_private.so.1", "libMIOpen_private.so"];
 /// Where a hipDNN backend may lie beside this executable.
@@ -131,7 +133,8 @@ fn forward(options: &Options, line: &Line, convolution: &Convolution) -> Result<
         set_environment(options, trace.as_ref().map(TraceFile::path));
     }
     // HIP first, as the loader would: MIOpen finds it in the process.
-    let hip = Hip::load(options.hip.as_deref())?;
+    let named = options.hip.clone().or_else(|| env::var_os(HIP_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from));
+    let hip = Hip::load(named.as_deref())?;
     let miopen = MiOpen::load(options.shim.as_deref())?;
     let run = Run { hip: &hip, miopen: &miopen, line, convolution, lenient: forwards(options) };
     let mut record = Record::new(line, Direction::Forward);
@@ -159,10 +162,12 @@ fn set_environment(options: &Options, trace: Option<&Path>) {
     let libraries = [
         ("MIOPEN_HIPDNN_NATIVE_LIBRARY", &options.native, NATIVE_BESIDE),
         ("MIOPEN_HIPDNN_BACKEND_LIBRARY", &options.backend, BACKEND_BESIDE),
-        ("MIOPEN_HIPDNN_HIP_LIBRARY", &options.hip, Hip::BESIDE),
+        (HIP_VARIABLE, &options.hip, Hip::BESIDE),
     ];
     for (name, option, relative) in libraries {
-        if let Some(path) = option.clone().or_else(|| beside(relative)) {
+        // What the caller's environment names is nearer to their mind than what happens to lie beside this program.
+        let found = || if env::var_os(name).is_none_or(|value| value.is_empty()) { beside(relative) } else { None };
+        if let Some(path) = option.clone().or_else(found) {
             set(name, &path);
         }
     }
