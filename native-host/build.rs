@@ -29,7 +29,9 @@ fn main() -> ExitCode {
 }
 
 fn build() -> Result<()> {
-    for path in ["build.rs", "src/component/interface.rs", "src/component/settings.rs", "../wit", "../translator-component", "../Cargo.lock"] {
+    for path in
+        ["build.rs", "src/component/interface.rs", "src/component/settings.rs", "../wit", "../translator-component", "../Cargo.lock"]
+    {
         println!("cargo:rerun-if-changed={path}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);

@@ -45,11 +45,6 @@ pub struct CapabilitiesFile {
 impl From<CapabilitiesFile> for Capabilities {
     fn from(file: CapabilitiesFile) -> Self {
         let data_types = BACKEND_TYPES.iter().filter(|(_, n)| file.data_types.contains(n)).map(|(t, _)| *t).collect();
-        Self {
-            backend_version: file.backend_version,
-            operations: file.operations,
-            data_types,
-            plan_serialization: file.plan_serialization,
-        }
+        Self { backend_version: file.backend_version, operations: file.operations, data_types, plan_serialization: file.plan_serialization }
     }
 }

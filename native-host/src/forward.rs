@@ -247,7 +247,10 @@ impl Host {
         alignment: usize,
         phases: &mut Phases,
     ) -> Result<usize, Stop> {
-        let backend = self.backend()?;
+        let backend = match self.backend.get() {
+            Some(_) => self.backend()?,
+            None => phases.time(Phase::Libraries, || self.backend())?,
+        };
         let graph = match self.translate(backend, call, key, phases)? {
             Translated::Graph(graph) => graph,
             Translated::Declined(declined) => return Ok(bound.insert(key.words(), key.hash(), alignment, Known::Declined(declined))),
@@ -291,13 +294,12 @@ impl Host {
         if left < MIN_STACK {
             return Err(Stop::Host(HostRule::StackShort, format!("{left} bytes of stack are left, {MIN_STACK} are needed")));
         }
-        let start = Instant::now();
-        let translator = self.translator()?;
-        let reply = translator.convolution(&call.problem, &backend.capabilities);
-        phases.set(Phase::Translate, start.elapsed());
-        let start = Instant::now();
-        let translated = judge(reply, translator, &call.problem)?;
-        phases.set(Phase::Validate, start.elapsed());
+        let translator = match self.translator.get() {
+            Some(_) => self.translator()?,
+            None => phases.time(Phase::Translator, || self.translator())?,
+        };
+        let reply = phases.time(Phase::Translate, || translator.convolution(&call.problem, &backend.capabilities));
+        let translated = phases.time(Phase::Validate, || judge(reply, translator, &call.problem))?;
         Ok(self.translations.insert(key.words(), translated))
     }
 
@@ -357,7 +359,14 @@ impl Host {
         Ok(())
     }
 
-    fn execute(&self, state: &HandleState, bound: &mut Bound, index: usize, call: &ConvolutionCall<'_>, phases: &mut Phases) -> Result<(), Stop> {
+    fn execute(
+        &self,
+        state: &HandleState,
+        bound: &mut Bound,
+        index: usize,
+        call: &ConvolutionCall<'_>,
+        phases: &mut Phases,
+    ) -> Result<(), Stop> {
         let backend = self.backend()?;
         let stream = state.stream();
         let timed = self.trace.is_some().then(Instant::now);

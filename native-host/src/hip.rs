@@ -37,7 +37,7 @@ impl Hip {
         if let Some(path) = path {
             // SAFETY: loading runs the library's initialisers; the operator named it.
             let library = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-            return library.map(|l| (l, path.display().to_string())).map_err(|error| error.to_string());
+            return library.map(|l| (l, path.display().to_string())).map_err(crate::backend::loader_text);
         }
         for flags in [RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD, RTLD_NOW | RTLD_LOCAL] {
             for name in NAMES {

@@ -127,7 +127,12 @@ impl Plan {
 
     /// Makes sure that there is a variant pack for these addresses, and answers its slot. Reuses the one of an earlier execution with
     /// the same addresses; that costs a comparison.
-    pub fn pack(&mut self, handle: &Handle, pointers: &[*mut c_void; MAX_ARGUMENTS], workspace: *mut c_void) -> Result<usize, BackendError> {
+    pub fn pack(
+        &mut self,
+        handle: &Handle,
+        pointers: &[*mut c_void; MAX_ARGUMENTS],
+        workspace: *mut c_void,
+    ) -> Result<usize, BackendError> {
         let same = |pack: &Pack| pack.pointers == *pointers && pack.workspace == workspace;
         if let Some(slot) = self.packs.iter().position(|pack| pack.as_ref().is_some_and(same)) {
             return Ok(slot);
@@ -139,7 +144,12 @@ impl Plan {
         Ok(slot)
     }
 
-    fn new_pack(&self, handle: &Handle, pointers: &[*mut c_void; MAX_ARGUMENTS], workspace: *mut c_void) -> Result<Descriptor, BackendError> {
+    fn new_pack(
+        &self,
+        handle: &Handle,
+        pointers: &[*mut c_void; MAX_ARGUMENTS],
+        workspace: *mut c_void,
+    ) -> Result<Descriptor, BackendError> {
         let pack = Descriptor::new(handle.library(), descriptor_type::BACKEND_VARIANT_PACK_DESCRIPTOR)?;
         let mut data = [null_mut(); crate::validate::MAX_ITEMS];
         for (slot, &argument) in data.iter_mut().zip(&self.arguments) {
@@ -176,7 +186,8 @@ fn classify(error: BackendError, alignment: usize) -> PlanError {
 
 /// Asks the heuristic, and finalizes the configurations that it answers (it leaves that to its caller).
 fn configurations(graph: &Descriptor, handle: &Handle) -> Result<Vec<Descriptor>, PlanError> {
-    let unsupported = |error: BackendError| if error.is_unsupported() { PlanError::NoEngine(Some(error)) } else { PlanError::Failed(error) };
+    let unsupported =
+        |error: BackendError| if error.is_unsupported() { PlanError::NoEngine(Some(error)) } else { PlanError::Failed(error) };
     let heuristic = Descriptor::new(handle.library(), descriptor_type::BACKEND_ENGINEHEUR_DESCRIPTOR)?;
     heuristic.set_descriptors(attribute::ENGINEHEUR_OPERATION_GRAPH, &[graph])?;
     heuristic.set_enumeration(attribute::ENGINEHEUR_MODE, attribute_type::HEUR_MODE, heuristic_mode::FALLBACK)?;

@@ -79,7 +79,8 @@ impl TensorDescriptor {
     /// The same tensor with another cast type (`miopenSetTensorCastType`).
     pub fn with_cast_type(&self, cast_type: DataType) -> Self {
         // Cannot fail: rank and pairing are this descriptor's own.
-        Self::new(self.data_type, Some(cast_type), &self.dims, &self.strides, self.vector_length, self.layout).unwrap_or_else(|_| self.clone())
+        Self::new(self.data_type, Some(cast_type), &self.dims, &self.strides, self.vector_length, self.layout)
+            .unwrap_or_else(|_| self.clone())
     }
 
     /// Element type.

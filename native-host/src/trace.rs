@@ -5,7 +5,7 @@ use std::{
     fs::{File, OpenOptions},
     io::Write as _,
     path::Path,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -24,14 +24,14 @@ pub fn say(line: &str) {
 
 /// The phases of a call that took time, in the order they happen.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Phases(Vec4);
+pub struct Phases([Option<Duration>; Phase::COUNT]);
 
-type Vec4 = [Option<Duration>; Phase::COUNT];
-
-/// One phase.
+/// One phase. The first three happen once: loading HIP and hipDNN, loading the translator, making a hipDNN handle.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Phase {
+    Libraries,
+    Translator,
     Handle,
     Translate,
     Validate,
@@ -43,15 +43,23 @@ pub enum Phase {
 }
 
 impl Phase {
-    const COUNT: usize = 8;
+    const COUNT: usize = 10;
     const NAMES: [&'static str; Self::COUNT] =
-        ["handle", "translate", "validate", "lower", "heuristics", "plan", "first_execute", "execute"];
+        ["libraries", "translator", "handle", "translate", "validate", "lower", "heuristics", "plan", "first_execute", "execute"];
 }
 
 impl Phases {
     /// Notes how long a phase took.
     pub fn set(&mut self, phase: Phase, time: Duration) {
         self.0[phase as usize] = Some(time);
+    }
+
+    /// Runs a phase and notes how long it took.
+    pub fn time<T>(&mut self, phase: Phase, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = work();
+        self.set(phase, start.elapsed());
+        result
     }
 
     fn microseconds(&self) -> BTreeMap<&'static str, f64> {

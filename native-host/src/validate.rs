@@ -149,14 +149,21 @@ fn index(tensors: &[Tensor]) -> Result<HashMap<i64, &Tensor>, GraphFault> {
 }
 
 fn known_type(data_type: DataType, what: &str) -> Result<(), GraphFault> {
-    if data_type.bytes().is_some() { Ok(()) } else { fault(HostRule::GraphTensor, format!("{what} is {data_type:?}, which the backend does not have")) }
+    if data_type.bytes().is_some() {
+        Ok(())
+    } else {
+        fault(HostRule::GraphTensor, format!("{what} is {data_type:?}, which the backend does not have"))
+    }
 }
 
 fn tensor(tensor: &Tensor) -> Result<(), GraphFault> {
     let uid = tensor.uid;
     known_type(tensor.data_type, &format!("tensor {uid}"))?;
     if tensor.dims.is_empty() || tensor.dims.len() != tensor.strides.len() {
-        return fault(HostRule::GraphTensor, format!("tensor {uid} has {} lengths and {} strides", tensor.dims.len(), tensor.strides.len()));
+        return fault(
+            HostRule::GraphTensor,
+            format!("tensor {uid} has {} lengths and {} strides", tensor.dims.len(), tensor.strides.len()),
+        );
     }
     if tensor.dims.iter().chain(&tensor.strides).any(|&v| v < 1) {
         return fault(HostRule::GraphTensor, format!("tensor {uid}: dims {:?} strides {:?}", tensor.dims, tensor.strides));
@@ -168,7 +175,10 @@ fn tensor(tensor: &Tensor) -> Result<(), GraphFault> {
     if let Some(value) = &tensor.value {
         let scalar = tensor.dims.iter().all(|&d| d == 1) && Some(value.len()) == tensor.data_type.bytes();
         if !scalar || tensor.is_virtual {
-            return fault(HostRule::GraphTensor, format!("constant tensor {uid} of {} bytes is not one {:?}", value.len(), tensor.data_type));
+            return fault(
+                HostRule::GraphTensor,
+                format!("constant tensor {uid} of {} bytes is not one {:?}", value.len(), tensor.data_type),
+            );
         }
     }
     Ok(())
@@ -196,7 +206,9 @@ fn places(graph: &ReceivedGraph, tensors: &HashMap<i64, &Tensor>, arguments: &[A
 /// One binding: to an argument of the call, of the same type, within its extent, for what the call does with it.
 fn bound(binding: &Binding, tensors: &HashMap<i64, &Tensor>, arguments: &[Argument]) -> Result<(usize, Access), GraphFault> {
     let uid = binding.uid;
-    let Some(tensor) = tensors.get(&uid) else { return fault(HostRule::GraphUid, format!("a binding names tensor {uid}, which is not there")) };
+    let Some(tensor) = tensors.get(&uid) else {
+        return fault(HostRule::GraphUid, format!("a binding names tensor {uid}, which is not there"));
+    };
     if tensor.is_virtual || tensor.value.is_some() {
         return fault(HostRule::GraphBinding, format!("tensor {uid} has no memory but a binding"));
     }
@@ -205,14 +217,22 @@ fn bound(binding: &Binding, tensors: &HashMap<i64, &Tensor>, arguments: &[Argume
         return fault(HostRule::GraphBinding, format!("tensor {uid} is bound to argument {position} of {}", arguments.len()));
     };
     if tensor.data_type != argument.data_type {
-        return fault(HostRule::GraphBinding, format!("tensor {uid} is {:?}, {} is {:?}", tensor.data_type, argument.name, argument.data_type));
+        return fault(
+            HostRule::GraphBinding,
+            format!("tensor {uid} is {:?}, {} is {:?}", tensor.data_type, argument.name, argument.data_type),
+        );
     }
     let reach = extent(&tensor.dims, &tensor.strides);
     if reach.is_none_or(|reach| reach > argument.extent) {
-        return fault(HostRule::GraphExtent, format!("tensor {uid} reaches {reach:?} elements into {}, which has {}", argument.name, argument.extent));
+        return fault(
+            HostRule::GraphExtent,
+            format!("tensor {uid} reaches {reach:?} elements into {}, which has {}", argument.name, argument.extent),
+        );
     }
     match binding.access {
-        Access::Read if !argument.read => return fault(HostRule::GraphBinding, format!("tensor {uid} reads {}, which the call does not", argument.name)),
+        Access::Read if !argument.read => {
+            return fault(HostRule::GraphBinding, format!("tensor {uid} reads {}, which the call does not", argument.name));
+        }
         Access::Write if !argument.written => {
             return fault(HostRule::GraphBinding, format!("tensor {uid} writes {}, which the call does not", argument.name));
         }

@@ -61,7 +61,7 @@ impl Native {
         }
         // Lazy, so that a native with an undefined dependency fails only where it is used, as it would without us.
         // SAFETY: loading runs the library's initialisers, which the program would have run without us.
-        let library = unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }.map_err(|error| error.to_string())?;
+        let library = unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }.map_err(hipdnn_host::backend::loader_text)?;
         // Process-lifetime on purpose: slots point into it.
         let library: &'static Library = Box::leak(Box::new(library));
         let has = |name: &CStr| find(library, name).is_some();

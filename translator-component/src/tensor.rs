@@ -28,9 +28,8 @@ pub fn without_counterpart((name, tensor): Named<'_>) -> Option<String> {
 
 /// A type that this backend does not have, or whose number differs between its versions.
 pub fn beyond_backend((name, tensor): Named<'_>, capabilities: &Capabilities) -> Option<String> {
-    (!capabilities.data_types.contains(&tensor.data_type)).then(|| {
-        format!("{name} is {:?}, which backend {} does not offer", tensor.data_type, version(capabilities))
-    })
+    (!capabilities.data_types.contains(&tensor.data_type))
+        .then(|| format!("{name} is {:?}, which backend {} does not offer", tensor.data_type, version(capabilities)))
 }
 
 /// A cast that changes the type in which elements enter the computation.
@@ -65,8 +64,7 @@ pub fn extent(tensor: &TensorDescriptor) -> Option<i64> {
 /// Two elements that may lie on top of each other. Sufficient, not necessary: with dimensions ordered by stride, each stride must
 /// exceed what all smaller ones together can reach; every layout that packs, pads or slices does.
 pub fn may_overlap(named: Named<'_>) -> Option<String> {
-    let mut axes: Vec<(i64, i64)> =
-        named.1.dims.iter().zip(&named.1.strides).filter(|(d, _)| **d > 1).map(|(&d, &s)| (s, d)).collect();
+    let mut axes: Vec<(i64, i64)> = named.1.dims.iter().zip(&named.1.strides).filter(|(d, _)| **d > 1).map(|(&d, &s)| (s, d)).collect();
     axes.sort_unstable();
     let mut reach = 0i64;
     for (stride, dim) in axes {

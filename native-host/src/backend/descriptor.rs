@@ -27,7 +27,12 @@ impl Handle {
         library.check(status, "hipdnnCreate", "")?;
         let Some(raw) = NonNull::new(raw) else {
             let message = "success without a handle".to_string();
-            return Err(BackendError { status: hipdnn_abi::status::INTERNAL_ERROR, function: "hipdnnCreate", subject: String::new(), message });
+            return Err(BackendError {
+                status: hipdnn_abi::status::INTERNAL_ERROR,
+                function: "hipdnnCreate",
+                subject: String::new(),
+                message,
+            });
         };
         Ok(Self { library, raw })
     }

@@ -80,7 +80,7 @@ impl Library {
     pub fn load(path: Option<&Path>) -> Result<Self, String> {
         let path = path.unwrap_or(Path::new("libhipdnn_backend.so"));
         // SAFETY: loading runs the library's initialisers; that is what the operator asked for by turning forwarding on.
-        let loaded = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| error.to_string())?;
+        let loaded = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(crate::backend::loader_text)?;
         let functions = Functions::resolve(&loaded).map_err(|missing| format!("{}: {missing}", path.display()))?;
         std::mem::forget(loaded);
         let version = functions.version_string.map_or_else(String::new, |version| {

@@ -39,3 +39,8 @@ pub fn status_name(status: i32) -> &'static str {
 fn suffix(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message}") }
 }
+
+/// What the loader itself said, which libloading keeps as the source of its error.
+pub fn loader_text(error: libloading::Error) -> String {
+    std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
+}

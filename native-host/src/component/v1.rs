@@ -56,7 +56,8 @@ impl Instance {
         problem: &ConvolutionProblem<'_>,
         capabilities: &Capabilities,
     ) -> Result<Result<graph::ReceivedGraph, graph::ReceivedDecline>> {
-        let reply = self.bindings.miopen_hipdnn_translator_conv().call_translate(store, &convolution(problem), &capability_record(capabilities))?;
+        let reply =
+            self.bindings.miopen_hipdnn_translator_conv().call_translate(store, &convolution(problem), &capability_record(capabilities))?;
         Ok(match reply {
             Ok(translation) => Ok(received(translation)),
             Err(decline) => Err(graph::ReceivedDecline { rule: decline.rule, message: decline.message }),

@@ -38,16 +38,27 @@ pub struct Client {
 impl Client {
     /// Compiles `tests/clients/<name>.c` against the generated headers and links it with `-lMIOpen`.
     pub fn compile(name: &str) -> Result<Self> {
+        Self::compile_as(name, &["-rdynamic"])
+    }
+
+    /// The same as a shared library.
+    pub fn compile_library(name: &str) -> Result<Self> {
+        Self::compile_as(name, &["-shared", "-fPIC"])
+    }
+
+    fn compile_as(name: &str, flags: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients").join(name).with_extension("c");
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
         let output = Command::new(compiler)
-            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fexceptions", "-rdynamic", "-include", "miopen/miopen_hipdnn.h", "-I"])
+            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fexceptions", "-include", "miopen/miopen_hipdnn.h"])
+            .args(flags)
+            .arg("-I")
             .arg(dist().join("include"))
             .arg(&source)
             .arg("-L")
             .arg(dist().join("lib"))
-            .args(["-lMIOpen", "-o"])
+            .args(["-lMIOpen", "-ldl", "-lpthread", "-o"])
             .arg(folder.path().join("client"))
             .output()
             .context("a C compiler is needed")?;

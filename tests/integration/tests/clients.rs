@@ -151,7 +151,8 @@ fn without_hipdnn_there_is_one_line_and_native() {
 
 #[test]
 fn without_hip_there_is_one_line_and_native() {
-    let finished = CONVOLUTION.run().forwarding().env("MIOPEN_HIPDNN_HIP_LIBRARY", "/nonexistent/libamdhip64.so").output(&["repeat"]).unwrap();
+    let finished =
+        CONVOLUTION.run().forwarding().env("MIOPEN_HIPDNN_HIP_LIBRARY", "/nonexistent/libamdhip64.so").output(&["repeat"]).unwrap();
     right(&finished);
     let messages = finished.messages();
     assert!(messages.len() == 1 && messages[0].contains("HIP cannot be used"), "{messages:?}");
@@ -247,7 +248,8 @@ fn backend_failures_lead_where_the_policy_says() {
 
 #[test]
 fn the_environment_is_heard() {
-    for (name, value) in [("MIOPEN_DISABLE_HIPDNN_FOR", "conv"), ("MIOPEN_HIPDNN_FORWARDING_CONV", "off"), ("MIOPEN_USE_HIPDNN_FOR", "bn")] {
+    for (name, value) in [("MIOPEN_DISABLE_HIPDNN_FOR", "conv"), ("MIOPEN_HIPDNN_FORWARDING_CONV", "off"), ("MIOPEN_USE_HIPDNN_FOR", "bn")]
+    {
         let finished = CONVOLUTION.run().forwarding().env(name, value).output(&["plain"]).unwrap();
         right(&finished);
         assert_eq!(finished.line("mapped"), "mapped hipdnn 0", "{name}");
@@ -255,4 +257,20 @@ fn the_environment_is_heard() {
     let finished = CONVOLUTION.run().env("MIOPEN_HIPDNN_FORWARDING", "maybe").output(&["plain"]).unwrap();
     assert_eq!(finished.messages().len(), 1);
     assert_eq!(finished.line("mapped"), "mapped hipdnn 0");
+}
+
+#[test]
+fn calls_of_a_provider_are_natives_and_never_come_back() {
+    let provider = Client::compile_library("provider").unwrap();
+    let (native, trace) = (file("provider.native"), file("provider.jsonl"));
+    let run = CONVOLUTION.run().forwarding().env("PROVIDER_BACKEND", reference("libhipdnn_backend.so"));
+    let run = run.env("MIOPEN_HIPDNN_BACKEND_LIBRARY", provider.folder().join("client"));
+    let finished = run.env("REFERENCE_MIOPEN_LOG", &native).env("MIOPEN_HIPDNN_TRACE", &trace).output(&["repeat"]).unwrap();
+    right(&finished);
+    // A hundred calls of the program, each executed by hipDNN; two of the provider for each, on both its threads, all native's.
+    let lines = trace_lines(&trace).unwrap();
+    assert_eq!(lines.len(), 100);
+    assert!(lines.iter().all(|line| line["route"] == "hipdnn"), "{:?}", lines[0]);
+    let calls = logged(&native);
+    assert_eq!(calls.lines().filter(|line| line.starts_with("miopenConvolutionForward ")).count(), 200);
 }

@@ -47,7 +47,11 @@ pub static RULES: &[Rule<Problem>] = &[
     Rule { id: "tensor.type.backend", reason: "a data type that the loaded backend does not have", check: type_backend },
     Rule { id: "tensor.dims.empty", reason: "a dimension of length zero (or less), or no dimension at all", check: dims_empty },
     Rule { id: "conv.rank.mismatch", reason: "x, w, y and the convolution do not agree on the number of dimensions", check: rank_mismatch },
-    Rule { id: "conv.rank.spatial", reason: "no spatial dimension, or more than 5 (4 and 5 are left to the engine search)", check: rank_spatial },
+    Rule {
+        id: "conv.rank.spatial",
+        reason: "no spatial dimension, or more than 5 (4 and 5 are left to the engine search)",
+        check: rank_spatial,
+    },
     Rule { id: "tensor.strides.positive", reason: "a stride that is zero or negative", check: strides_positive },
     Rule { id: "tensor.strides.overlap", reason: "strides that may put two elements of the output on one address", check: strides_overlap },
     Rule { id: "tensor.extent.range", reason: "a tensor so large that addresses could overflow", check: extent_range },
@@ -58,7 +62,11 @@ pub static RULES: &[Rule<Problem>] = &[
     Rule { id: "conv.output.geometry", reason: "y is not the output that x, w, pads, strides and dilations give", check: output },
     Rule { id: "conv.attribute.deterministic", reason: "determinism was asked for, which a graph cannot express", check: deterministic },
     Rule { id: "conv.attribute.fp16-alternative", reason: "the alternative fp16 arithmetic was forced", check: fp16_alternative },
-    Rule { id: "conv.attribute.fp8-rounding", reason: "fp8 tensors with stochastic rounding, which a graph cannot express", check: fp8_rounding },
+    Rule {
+        id: "conv.attribute.fp8-rounding",
+        reason: "fp8 tensors with stochastic rounding, which a graph cannot express",
+        check: fp8_rounding,
+    },
     Rule { id: "conv.attribute.unknown", reason: "a convolution attribute that these rules do not know", check: unknown_attribute },
 ];
 

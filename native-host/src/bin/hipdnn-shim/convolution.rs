@@ -65,8 +65,8 @@ pub struct Convolution {
 
 /// Layouts by name: how many spatial dimensions, and the letters of the axes from the slowest to the fastest.
 const LAYOUTS: &[(&str, usize)] = &[("NCHW", 2), ("NHWC", 2), ("CHWN", 2), ("NCDHW", 3), ("NDHWC", 3)];
-/// MIOpen's descriptors hold 32-bit lengths and strides.
-const MAX_EXTENT: i64 = i32::MAX as i64;
+/// MIOpen's descriptors hold 32-bit lengths and strides; tensors may have more elements.
+const MAX_STRIDE: i64 = i32::MAX as i64;
 
 impl Convolution {
     /// Reads the problem that a line describes.
@@ -230,8 +230,8 @@ impl Window<'_> {
         if pad >= stride {
             return Err(Usage(format!("the output pad {pad} must be below the stride {stride}")));
         }
-        let length = stride * (input - 1) + self.reach(i) - 2 * self.pads[i] + pad;
-        if length < 1 { Err(Usage(format!("pads of {} leave an output of length {length}", self.pads[i]))) } else { Ok(length) }
+        // MIOpen and its driver agree on the least length, whatever the pads take away.
+        Ok((stride * (input - 1) + self.reach(i) - 2 * self.pads[i] + pad).max(1))
     }
 }
 
@@ -277,9 +277,13 @@ fn strides_of(name: &str, spatial: usize, dims: &[i64], innermost: i64) -> Resul
     for letter in layout.chars().rev() {
         let axis = logical.find(letter).unwrap_or(0);
         strides[axis] = next;
-        next = next.checked_mul(dims[axis]).filter(|extent| *extent <= MAX_EXTENT).ok_or_else(|| {
-            Usage(format!("a tensor of lengths {dims:?} has more than the {MAX_EXTENT} elements that MIOpen's descriptors hold"))
-        })?;
+        if next > MAX_STRIDE || dims[axis] > MAX_STRIDE {
+            return Err(Usage(format!(
+                "a tensor of lengths {dims:?} has lengths or strides beyond the {MAX_STRIDE} that MIOpen's descriptors hold"
+            )));
+        }
+        // Both are below 2^31, so this cannot overflow; the outermost product is no stride.
+        next *= dims[axis];
     }
     Ok((layout, strides))
 }
@@ -325,7 +329,7 @@ mod tests {
         assert_eq!(c.y.dims, [2, 6, 12, 9]);
         assert_eq!(c.output_pads, [1, 0]);
         assert!(error("conv -m trans -Y 1").contains("below the stride"));
-        assert!(error("conv -m trans -H 1 -p 2").contains("length -1"));
+        assert_eq!(convolution("conv -m trans -n 1 -c 1 -k 1 -H 1 -W 4 -p 2").unwrap().y.dims, [1, 1, 1, 6]);
     }
 
     #[test]
@@ -358,7 +362,9 @@ mod tests {
         assert!(error("conv -_ 1").contains("2 or 3"));
         assert!(error("conv -m both").contains("conv or trans"));
         assert!(error("conv -z full").contains("pad_mode full"));
-        assert!(error("conv -n 65536 -c 65536").contains("elements"));
+        assert!(error("conv -c 65536 -H 65536").contains("strides beyond"));
+        assert!(error("conv -m trans -H 2147483647 -u 2147483647 -n 1 -c 1 -W 1 -k 1 -y 1 -x 1").contains("lengths"));
+        assert_eq!(convolution("conv -n 65536 -c 65536").unwrap().x.elements(), 1 << 42);
         assert!(error("conv -Z 1").contains("vector_length 1"));
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! **Tolerance.** Inputs are multiples of 1/8 in [-1, 1], so every product is a multiple of 1/64 and every partial sum of fewer than
 //! 2^18 terms is exact in fp32, whatever the order: a direct algorithm makes no error before the output is rounded. What is allowed is
-//! * for the output: half a unit in the last place, 2^-24 (fp32) or 2^-11 (fp16) of the value; for bf16 2^-8, twice that, because MIOpen
-//!   may be built to truncate;
+//! * for the output: half a unit in the last place, which is 2^-24 (fp32), 2^-11 (fp16) or 2^-8 (bf16) of the value. A MIOpen that
+//!   is built to truncate bf16 instead of rounding it errs by up to twice that, and fails here;
 //! * for algorithms that transform their input (Winograd, FFT) and sum in fp32: 8·√n·2^-24 of the sum of the absolute terms, n terms.
 //!   Rounding errors of n additions behave like a random walk; the factor 8 is for the transforms. The worst case n·2^-24 would let a
 //!   whole missing term of a long sum pass;

@@ -1,0 +1,348 @@
+//! The host alone, on the reference backend: numbers, the host's own declines, workspaces, capture, threads. No shim in between.
+
+use std::{
+    ffi::{OsString, c_int, c_void},
+    ptr::null_mut,
+    sync::Arc,
+};
+
+use hipdnn_host::{
+    data_type::DataType,
+    environment::Settings,
+    forward::{ConvolutionCall, Host, Outcome},
+    handle::HandleState,
+    problem::{ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, TensorDescriptor},
+    rules::HostRule,
+};
+use integration_tests::reference;
+use libloading::Library;
+
+const CALL: &str = "miopenConvolutionForward";
+
+fn host_with(backend: &str) -> Host {
+    let lookup = |name: &str| -> Option<OsString> {
+        match name {
+            "MIOPEN_HIPDNN_FORWARDING" => Some("1".into()),
+            "MIOPEN_HIPDNN_BACKEND_LIBRARY" => Some(reference(backend).into()),
+            "MIOPEN_HIPDNN_HIP_LIBRARY" => Some(reference("libamdhip64.so.7").into()),
+            _ => None,
+        }
+    };
+    Host::new(Settings::read(lookup, false), Box::new(|load| load()))
+}
+
+fn host() -> Host {
+    host_with("libhipdnn_backend.so")
+}
+
+/// Floats at an address with the alignment that a test wants.
+struct Buffer {
+    values: Vec<f32>,
+    start: usize,
+}
+
+impl Buffer {
+    fn new(length: usize, offset: usize, value: impl Fn(usize) -> f32) -> Self {
+        let mut values = vec![f32::NAN; length + 64];
+        let misaligned = values.as_ptr() as usize % 64 / 4;
+        let start = (16 - misaligned) % 16 + offset;
+        for i in 0..length {
+            values[start + i] = value(i);
+        }
+        Self { values, start }
+    }
+
+    fn pointer(&mut self) -> *mut c_void {
+        self.values[self.start..].as_mut_ptr().cast()
+    }
+}
+
+/// x {n,4,8,8} * w {4,4,3,3}, pads 1, small integers: exact in every type and order of summation.
+struct Setup {
+    convolution: ConvolutionDescriptor,
+    x: TensorDescriptor,
+    w: TensorDescriptor,
+    buffers: [Buffer; 3],
+}
+
+const IMAGE: usize = 4 * 8 * 8;
+const FILTER: usize = 4 * 4 * 3 * 3;
+
+impl Setup {
+    fn new(n: i64, seed: usize, offset: usize) -> Self {
+        let fields = ConvolutionFields {
+            mode: ConvolutionMode::Convolution,
+            pads: vec![1, 1],
+            strides: vec![1, 1],
+            dilations: vec![1, 1],
+            output_pads: vec![0, 0],
+            group_count: 1,
+            attributes: vec![],
+        };
+        let tensor = |dims: &[i64], strides: &[i64]| TensorDescriptor::new(DataType::Float, None, dims, strides, 1, None).unwrap();
+        let value = move |i: usize| ((i * 7 + seed) % 5) as f32 - 2.0;
+        let length = n as usize * IMAGE;
+        Self {
+            convolution: ConvolutionDescriptor::new(fields).unwrap(),
+            x: tensor(&[n, 4, 8, 8], &[256, 64, 8, 1]),
+            w: tensor(&[4, 4, 3, 3], &[36, 9, 3, 1]),
+            buffers: [
+                Buffer::new(length, offset, value),
+                Buffer::new(FILTER, offset, move |i| value(i + 3)),
+                Buffer::new(length, offset, |_| f32::NAN),
+            ],
+        }
+    }
+
+    fn run(&mut self, host: &Host, state: &HandleState) -> Outcome {
+        let pointers = self.buffers.each_mut().map(Buffer::pointer);
+        self.run_on(host, state, pointers, 0.0)
+    }
+
+    fn run_on(&self, host: &Host, state: &HandleState, pointers: [*mut c_void; 3], beta: f64) -> Outcome {
+        let problem = ConvolutionProblem {
+            direction: ConvolutionDirection::Forward,
+            convolution: &self.convolution,
+            x: &self.x,
+            w: &self.w,
+            y: &self.x,
+            alpha: 1.0,
+            beta,
+            algorithm: None,
+        };
+        host.convolution(state, &ConvolutionCall { entry_point: CALL, problem, pointers, workspace: null_mut(), workspace_bytes: 0 })
+    }
+
+    fn poison(&mut self) {
+        let y = &mut self.buffers[2];
+        y.values.fill(f32::NAN);
+    }
+
+    /// The direct definition. Also that nothing around y was written.
+    fn assert_right(&self) {
+        let at = |buffer: &Buffer, i: usize| buffer.values[buffer.start + i];
+        let (x, w, y) = (&self.buffers[0], &self.buffers[1], &self.buffers[2]);
+        let n = self.x.dims()[0] as usize;
+        for i in 0..n * IMAGE {
+            let (image, k, h, v) = (i / IMAGE, i / 64 % 4, i / 8 % 8, i % 8);
+            let mut sum = 0.0f64;
+            for (c, r, s) in (0..36).map(|j| (j / 9, j / 3 % 3, j % 3)) {
+                let (row, column) = (h + r, v + s);
+                if (1..=8).contains(&row) && (1..=8).contains(&column) {
+                    let input = at(x, image * IMAGE + c * 64 + (row - 1) * 8 + column - 1);
+                    sum += f64::from(input) * f64::from(at(w, k * 36 + c * 9 + r * 3 + s));
+                }
+            }
+            assert_eq!(at(y, i), sum as f32, "element {i}");
+        }
+        assert!(y.values[..y.start].iter().chain(&y.values[y.start + n * IMAGE..]).all(|v| v.is_nan()), "written outside y");
+    }
+}
+
+#[track_caller]
+fn declined(host: &Host, rule: HostRule) {
+    let census = host.census();
+    let rules = census.get(CALL).map(|c| c.declined.clone()).unwrap_or_default();
+    assert!(rules.contains_key(rule.id()), "{} is not in {rules:?}", rule.id());
+}
+
+#[test]
+fn the_first_number() {
+    let (host, mut setup) = (host(), Setup::new(2, 0, 0));
+    let state = host.register(null_mut());
+    assert!(matches!(setup.run(&host, &state), Outcome::Served));
+    setup.assert_right();
+    for _ in 0..10 {
+        setup.poison();
+        assert!(matches!(setup.run(&host, &state), Outcome::Served));
+        setup.assert_right();
+    }
+    assert_eq!(host.census()[CALL].served, 11);
+    host.retire(&state);
+    assert_eq!(host.census()[CALL].served, 11, "counts outlive the handle");
+}
+
+#[test]
+fn every_alignment_is_declared_and_right() {
+    let host = host();
+    let state = host.register(null_mut());
+    for offset in 0..4 {
+        let mut setup = Setup::new(1, offset, offset);
+        assert!(matches!(setup.run(&host, &state), Outcome::Served), "{offset}");
+        setup.assert_right();
+    }
+}
+
+#[test]
+fn null_and_shared_pointers_are_natives() {
+    let (host, mut setup) = (host(), Setup::new(1, 0, 0));
+    let state = host.register(null_mut());
+    let pointers = setup.buffers.each_mut().map(Buffer::pointer);
+    for position in 0..3 {
+        let mut with_null = pointers;
+        with_null[position] = null_mut();
+        assert!(matches!(setup.run_on(&host, &state, with_null, 0.0), Outcome::Native));
+    }
+    declined(&host, HostRule::PointerNull);
+    for shared in [[pointers[0]; 3], [pointers[2], pointers[1], pointers[2]], [pointers[0], pointers[2].wrapping_byte_add(4), pointers[2]]]
+    {
+        assert!(matches!(setup.run_on(&host, &state, shared, 0.0), Outcome::Native));
+    }
+    declined(&host, HostRule::Aliasing);
+}
+
+#[test]
+fn a_translators_decline_is_remembered() {
+    let (host, mut setup) = (host(), Setup::new(1, 0, 0));
+    let state = host.register(null_mut());
+    let pointers = setup.buffers.each_mut().map(Buffer::pointer);
+    for _ in 0..100 {
+        assert!(matches!(setup.run_on(&host, &state, pointers, 1.0), Outcome::Native));
+    }
+    assert_eq!(host.census()[CALL].declined["conv.scaling.beta"], 100);
+}
+
+#[test]
+fn a_short_stack_declines_instead_of_overflowing() {
+    let host = Arc::new(host());
+    let state = host.register(null_mut());
+    let (on_thread, handle) = (host.clone(), state.clone());
+    let run = move || matches!(Setup::new(1, 0, 0).run(&on_thread, &handle), Outcome::Native);
+    let thread = std::thread::Builder::new().stack_size(120 << 10).spawn(run).unwrap();
+    assert!(thread.join().unwrap());
+    declined(&host, HostRule::StackShort);
+    // A thread with room then translates, and the small one is served from what it learnt.
+    assert!(matches!(Setup::new(1, 0, 0).run(&host, &state), Outcome::Served));
+    let run = move || matches!(Setup::new(1, 0, 0).run(&host, &state), Outcome::Served);
+    assert!(std::thread::Builder::new().stack_size(120 << 10).spawn(run).unwrap().join().unwrap());
+}
+
+#[test]
+fn missing_libraries_are_declines() {
+    let host = host_with("libno_such_backend.so");
+    let state = host.register(null_mut());
+    assert!(matches!(Setup::new(1, 0, 0).run(&host, &state), Outcome::Native));
+    declined(&host, HostRule::BackendUnavailable);
+}
+
+/// HIP as a program would use it.
+struct Hip(Library);
+
+impl Hip {
+    fn load() -> Self {
+        // SAFETY: the stand-in's initialisers do nothing.
+        Self(unsafe { Library::new(reference("libamdhip64.so.7")) }.unwrap())
+    }
+
+    fn stream(&self) -> *mut c_void {
+        let mut stream = null_mut();
+        // SAFETY: HIP's function of this name has this type; the stream is written.
+        unsafe { self.0.get::<unsafe extern "C" fn(*mut *mut c_void) -> c_int>(b"hipStreamCreate").unwrap()(&mut stream) };
+        stream
+    }
+
+    fn begin_capture(&self, stream: *mut c_void) {
+        // Of this thread only: a global capture would forbid the other tests' allocations, as HIP does.
+        // SAFETY: as above; 1 is the thread-local mode.
+        let status =
+            unsafe { self.0.get::<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>(b"hipStreamBeginCapture").unwrap()(stream, 1) };
+        assert_eq!(status, 0);
+    }
+
+    fn end_capture(&self, stream: *mut c_void) -> c_int {
+        let mut graph: *mut c_void = null_mut();
+        // SAFETY: as above; the graph is written.
+        unsafe {
+            self.0.get::<unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int>(b"hipStreamEndCapture").unwrap()(stream, &mut graph)
+        }
+    }
+}
+
+#[test]
+fn under_capture_nothing_cold_runs_and_the_capture_survives() {
+    let (hip, host) = (Hip::load(), host());
+    let stream = hip.stream();
+    let state = host.register(stream);
+    let mut setup = Setup::new(2, 1, 0);
+    hip.begin_capture(stream);
+    assert!(matches!(setup.run(&host, &state), Outcome::Native));
+    assert_eq!(hip.end_capture(stream), 0, "the capture was disturbed");
+    declined(&host, HostRule::CaptureCold);
+    assert!(matches!(setup.run(&host, &state), Outcome::Served));
+    setup.assert_right();
+    hip.begin_capture(stream);
+    assert!(matches!(setup.run(&host, &state), Outcome::Served), "a warm plan of an engine that can be captured");
+    assert_eq!(hip.end_capture(stream), 0, "the capture was disturbed");
+}
+
+#[test]
+fn streams_have_workspaces_of_their_own() {
+    let (hip, host) = (Hip::load(), host());
+    let streams = [hip.stream(), hip.stream(), null_mut()];
+    let state = host.register(streams[0]);
+    for round in 0..6 {
+        state.set_stream(streams[round % 3]);
+        let mut setup = Setup::new(2, round, 0);
+        assert!(matches!(setup.run(&host, &state), Outcome::Served));
+        setup.assert_right();
+    }
+}
+
+#[test]
+fn threads_with_handles_of_their_own_are_right() {
+    let host = Arc::new(host());
+    let threads: Vec<_> = (0..8)
+        .map(|seed| {
+            let host = host.clone();
+            std::thread::spawn(move || {
+                let state = host.register(null_mut());
+                let mut setup = Setup::new(2, seed, 0);
+                for _ in 0..50 {
+                    setup.poison();
+                    assert!(matches!(setup.run(&host, &state), Outcome::Served));
+                    setup.assert_right();
+                }
+                host.retire(&state);
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(host.census()[CALL].served, 400);
+}
+
+#[test]
+fn threads_on_one_handle_are_right_and_never_meet_in_the_backend() {
+    let host = Arc::new(host());
+    let state = host.register(null_mut());
+    let threads: Vec<_> = (0..8)
+        .map(|seed| {
+            let (host, state) = (host.clone(), state.clone());
+            std::thread::spawn(move || {
+                let mut setup = Setup::new(1 + seed as i64 % 3, seed, 0);
+                for _ in 0..50 {
+                    setup.poison();
+                    assert!(matches!(setup.run(&host, &state), Outcome::Served));
+                    setup.assert_right();
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    // SAFETY: the library is loaded already; its test function takes nothing.
+    let races = unsafe {
+        let library = Library::new(reference("libhipdnn_backend.so")).unwrap();
+        library.get::<unsafe extern "C" fn() -> u64>(b"reference_hipdnn_races").unwrap()()
+    };
+    assert_eq!(races, 0);
+}
+
+#[test]
+fn more_problems_than_the_cache_holds_stay_right() {
+    let host = host();
+    let state = host.register(null_mut());
+    for n in (1..=40).chain(1..=3) {
+        let mut setup = Setup::new(n, n as usize, 0);
+        assert!(matches!(setup.run(&host, &state), Outcome::Served));
+        setup.assert_right();
+    }
+}
