@@ -102,13 +102,13 @@ impl Hip {
     }
 
     /// Gives memory of [`Hip::allocate`] back. Waits for the device, as HIP does.
-    pub fn free(&self, address: *mut c_void) {
+    pub(crate) fn free(&self, address: *mut c_void) {
         // SAFETY: the address came from `allocate` and is given back once (private callers only).
         unsafe { (self.free)(address) };
     }
 
     /// Whether the stream is being captured. A query that fails counts as captured: the careful answer.
-    pub fn is_capturing(&self, stream: *mut c_void) -> bool {
+    pub(crate) fn is_capturing(&self, stream: *mut c_void) -> bool {
         let mut status = 0;
         // SAFETY: `status` is writable; the stream is valid by the caller's contract with MIOpen.
         let result = unsafe { (self.stream_is_capturing)(stream, &mut status) };

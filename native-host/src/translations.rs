@@ -4,7 +4,7 @@
 //! and the first answer stays. Bounded: the least recently used entries go.
 
 use std::{
-    hash::{BuildHasher, Hasher},
+    hash::BuildHasher,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -103,12 +103,6 @@ impl BuildHasher for KeyHash {
 
     fn build_hasher(&self) -> Self::Hasher {
         xxhash_rust::xxh3::Xxh3Default::new()
-    }
-
-    fn hash_one<T: std::hash::Hash>(&self, value: T) -> u64 {
-        let mut hasher = self.build_hasher();
-        value.hash(&mut hasher);
-        hasher.finish()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The README's tables are the code's. `UPDATE_README=1` rewrites them.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::{fmt::Write as _, fs, path::Path};
 
 use hipdnn_host::environment::VARIABLES;

@@ -111,7 +111,7 @@ fn is_ourselves(path: &Path) -> bool {
 
 /// Folders that may hold a stock MIOpen, in order.
 fn search_folders(settings: &Settings) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = settings.library_path.as_ref().map_or_else(Vec::new, |path| split_paths(path));
+    let mut folders: Vec<PathBuf> = settings.library_path.as_ref().map_or_else(Vec::new, split_paths);
     folders.extend(settings.rocm_path.iter().map(|rocm| rocm.join("lib")));
     folders.push("/opt/rocm/lib".into());
     folders.extend(["/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"].map(PathBuf::from));

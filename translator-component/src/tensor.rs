@@ -76,14 +76,13 @@ pub fn may_overlap(named: Named<'_>) -> Option<String> {
     None
 }
 
-fn version(capabilities: &Capabilities) -> &str {
+/// The backend's version, for messages.
+pub fn version(capabilities: &Capabilities) -> &str {
     if capabilities.backend_version.is_empty() { "of unknown version" } else { &capabilities.backend_version }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::vec;
-
     use super::*;
 
     fn tensor(dims: &[i64], strides: &[i64]) -> TensorDescriptor {
@@ -112,6 +111,6 @@ mod tests {
         assert_eq!(extent(&tensor(&[2, 3], &[3, 1])), Some(6));
         assert_eq!(extent(&tensor(&[i64::MAX, 2], &[i64::MAX, 1])), None);
         assert!(too_far_apart(("x", &tensor(&[2, 1], &[i64::MAX, 1]))).is_some());
-        assert!(too_far_apart(("x", &tensor(&vec![2; 4], &[8, 4, 2, 1]))).is_none());
+        assert!(too_far_apart(("x", &tensor(&[2; 4], &[8, 4, 2, 1]))).is_none());
     }
 }

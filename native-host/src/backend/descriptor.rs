@@ -38,7 +38,7 @@ impl Handle {
     }
 
     /// `hipdnnSetStream`. The stream is the caller's; it is only passed on.
-    pub fn set_stream(&self, stream: *mut c_void) -> Result<(), BackendError> {
+    pub(crate) fn set_stream(&self, stream: *mut c_void) -> Result<(), BackendError> {
         // SAFETY: the handle is live; the stream is opaque here and valid by the caller's contract with MIOpen.
         let status = unsafe { (self.library.functions.set_stream)(self.raw.as_ptr(), stream) };
         self.library.check(status, "hipdnnSetStream", "")

@@ -172,7 +172,7 @@ impl Translator {
 /// Reads a component's imports and exports without compiling it.
 #[cfg(feature = "cranelift")]
 fn inspect(wasm: &[u8]) -> Result<(), ComponentError> {
-    let interface = interface_of(wasm).map_err(ComponentError::Load)?;
+    let interface = interface_of(wasm).map_err(|error| ComponentError::Load(one_line(error)))?;
     if let Some(import) = interface.imports.first() {
         return Err(ComponentError::Load(format!("it imports {import}; a translator imports nothing")));
     }

@@ -176,7 +176,7 @@ fn tensors_make_sense() {
 
 #[test]
 fn every_memory_tensor_is_bound_once_to_what_the_call_allows() {
-    refused(HostRule::GraphBinding, |g| drop(g.bindings.remove(0)));
+    refused(HostRule::GraphBinding, |g| g.bindings.truncate(2));
     refused(HostRule::GraphBinding, |g| g.bindings.push(bind(1, 0, Access::Read)));
     refused(HostRule::GraphBinding, |g| g.bindings[0].argument = 3);
     refused(HostRule::GraphBinding, |g| g.bindings[0].argument = u32::MAX);

@@ -1,5 +1,7 @@
 //! C programs that know only MIOpen, linked with -lMIOpen, with the shim in front of the reference MIOpen.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::{
     fs,
     path::{Path, PathBuf},

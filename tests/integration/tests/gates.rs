@@ -1,5 +1,7 @@
 //! The library's surface: exports, versions, SONAME, DT_NEEDED. Each gate fails on empty input.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeSet;
 
 use integration_tests::{dist, elf::Library, reference, shim};

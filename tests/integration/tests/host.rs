@@ -1,5 +1,7 @@
 //! The host alone, on the reference backend: numbers, the host's own declines, workspaces, capture, threads. No shim in between.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::{
     ffi::{OsString, c_int, c_void},
     ptr::null_mut,

@@ -78,12 +78,17 @@ pub static NOTES: &[Note<Problem>] = &[Note {
 }];
 
 fn direction(problem: &Problem, _: &Capabilities) -> Option<String> {
-    (problem.direction != Direction::Forward).then(|| format!("direction {:?}", problem.direction))
+    let name = match problem.direction {
+        Direction::Forward => return None,
+        Direction::BackwardData => "backward data",
+        Direction::BackwardWeights => "backward weights",
+    };
+    Some(format!("direction {name}"))
 }
 
 fn backend_operation(_: &Problem, capabilities: &Capabilities) -> Option<String> {
     let needed = descriptor_type::BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
-    (!capabilities.operations.contains(&needed)).then(|| format!("backend {} lacks operation {needed}", capabilities.backend_version))
+    (!capabilities.operations.contains(&needed)).then(|| format!("backend {} lacks operation {needed}", tensor::version(capabilities)))
 }
 
 fn transposed(problem: &Problem, _: &Capabilities) -> Option<String> {
