@@ -16,18 +16,18 @@ use parking_lot::Mutex;
 use crate::{
     backend::{BackendError, Handle, Library},
     capabilities::Capabilities,
-    component::{ComponentError, Translator},
+    component::Translator,
     environment::Settings,
     handle::{Bound, HandleState, Known, NO_WORKSPACE, ReadyPlan},
     hip::Hip,
+    judge::judge,
     key::KeyBuffer,
     lower::DEFAULT_ALIGNMENT,
     plan::{MAX_ARGUMENTS, Plan, PlanError},
-    problem::{ConvolutionDirection, ConvolutionProblem, TensorDescriptor},
+    problem::ConvolutionProblem,
     rules::HostRule,
     trace::{Census, Event, Phase, Phases, Trace, say, write_stats},
     translations::{Declined, Translated, Translations},
-    validate::{Argument, validate},
 };
 
 /// Stack that must be left on the caller's thread before a component runs, in bytes: its own limit, and as much again for us.
@@ -299,7 +299,10 @@ impl Host {
             None => phases.time(Phase::Translator, || self.translator())?,
         };
         let reply = phases.time(Phase::Translate, || translator.convolution(&call.problem, &backend.capabilities));
-        let translated = phases.time(Phase::Validate, || judge(reply, translator, &call.problem))?;
+        let translated = match phases.time(Phase::Validate, || judge(reply, translator, &call.problem)) {
+            Ok(graph) => Translated::Graph(Arc::new(graph)),
+            Err(declined) => Translated::Declined(Arc::new(declined)),
+        };
         Ok(self.translations.insert(key.words(), translated))
     }
 
@@ -407,44 +410,6 @@ fn load(settings: &Settings) -> Result<Backend, String> {
     let library: &'static Library = Box::leak(Box::new(library));
     tracing::debug!(backend = %library.path().display(), version = library.version(), hip = hip.name(), "loaded");
     Ok(Backend { library, hip, capabilities: library.capabilities() })
-}
-
-/// Turns a translator's reply into something that can be remembered. Faults of the translator are declines, and remembered too.
-fn judge(
-    reply: Result<Result<crate::graph::ReceivedGraph, crate::graph::ReceivedDecline>, ComponentError>,
-    translator: &Translator,
-    problem: &ConvolutionProblem<'_>,
-) -> Result<Translated, Stop> {
-    let host = |rule: HostRule, message: String| Declined { rule: rule.id().to_string(), message };
-    let declined = match reply {
-        Err(error) => host(HostRule::TranslatorTrap, error.to_string()),
-        Ok(Err(decline)) if translator.description().rules.iter().any(|rule| rule.id == decline.rule) => {
-            Declined { rule: decline.rule, message: decline.message }
-        }
-        Ok(Err(decline)) => host(HostRule::TranslatorReply, format!("rule {:?}", decline.rule)),
-        Ok(Ok(graph)) => match arguments(problem).map(|arguments| validate(graph, &arguments)) {
-            None => host(HostRule::ExtentUnknown, "an extent overflows".into()),
-            Some(Ok(graph)) => return Ok(Translated::Graph(Arc::new(graph))),
-            Some(Err(fault)) => host(fault.rule, fault.detail),
-        },
-    };
-    Ok(Translated::Declined(Arc::new(declined)))
-}
-
-/// The buffer arguments of a convolution, in the contract's order, with what the call does to each.
-pub fn arguments(problem: &ConvolutionProblem<'_>) -> Option<[Argument; 3]> {
-    let result = match problem.direction {
-        ConvolutionDirection::BackwardData => 0,
-        ConvolutionDirection::BackwardWeights => 1,
-        ConvolutionDirection::Forward => 2,
-    };
-    let argument = |position: usize, name: &'static str, tensor: &TensorDescriptor| {
-        let written = position == result;
-        // The call itself reads its output exactly when it accumulates into it.
-        let read = !written || problem.beta != 0.0;
-        Some(Argument { name, data_type: tensor.data_type(), extent: tensor.extent()?, read, written })
-    };
-    Some([argument(0, "x", problem.x)?, argument(1, "w", problem.w)?, argument(2, "y", problem.y)?])
 }
 
 /// What the addresses of the call have in common, or why they cannot be forwarded.

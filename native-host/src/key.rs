@@ -68,15 +68,7 @@ mod tests {
             let strides: Vec<i64> = (0..d.len()).map(|i| d[i + 1..].iter().product()).collect();
             TensorDescriptor::new(DataType::Float, None, d, &strides, 1, None).unwrap()
         };
-        let fields = ConvolutionFields {
-            mode: ConvolutionMode::Convolution,
-            pads: vec![1, 1],
-            strides: vec![1, 1],
-            dilations: vec![1, 1],
-            output_pads: vec![0, 0],
-            group_count: 1,
-            attributes: vec![],
-        };
+        let fields = ConvolutionFields::initial(ConvolutionMode::Convolution, vec![1, 1], vec![1, 1], vec![1, 1]);
         let (x, w, y) = (tensor(&[2, 4, 8, 8]), tensor(&[4, 4, 3, 3]), tensor(&[2, 4, 8, 8]));
         let convolution = ConvolutionDescriptor::new(fields.clone()).unwrap();
         let base = ConvolutionProblem {

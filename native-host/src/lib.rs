@@ -14,6 +14,7 @@ pub mod forward;
 pub mod graph;
 pub mod handle;
 pub mod hip;
+pub mod judge;
 pub mod key;
 pub mod lower;
 pub mod plan;

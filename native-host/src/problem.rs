@@ -217,6 +217,14 @@ pub struct ConvolutionFields {
     pub attributes: Vec<(u32, i64)>,
 }
 
+impl ConvolutionFields {
+    /// What MIOpen's Init makes: one group, no output padding, no attribute.
+    pub fn initial(mode: ConvolutionMode, pads: Vec<i64>, strides: Vec<i64>, dilations: Vec<i64>) -> Self {
+        let output_pads = vec![0; pads.len()];
+        Self { mode, pads, strides, dilations, output_pads, group_count: 1, attributes: Vec::new() }
+    }
+}
+
 impl ConvolutionDescriptor {
     /// Records a descriptor.
     pub fn new(fields: ConvolutionFields) -> Result<Self, DescriptorError> {

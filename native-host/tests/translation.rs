@@ -9,8 +9,8 @@ use hipdnn_host::{
     capabilities::Capabilities,
     component::{EMBEDDED, Translator, interface_of},
     data_type::DataType,
-    forward::arguments,
     graph::{ReceivedDecline, ReceivedGraph, Value},
+    judge::arguments,
     problem::{
         ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, TensorDescriptor, TensorLayout,
     },
@@ -50,15 +50,7 @@ fn packed(dims: &[i64]) -> Tensor {
 fn good() -> Case {
     Case {
         direction: ConvolutionDirection::Forward,
-        fields: ConvolutionFields {
-            mode: ConvolutionMode::Convolution,
-            pads: vec![1, 1],
-            strides: vec![1, 1],
-            dilations: vec![1, 1],
-            output_pads: vec![0, 0],
-            group_count: 1,
-            attributes: vec![],
-        },
+        fields: ConvolutionFields::initial(ConvolutionMode::Convolution, vec![1, 1], vec![1, 1], vec![1, 1]),
         x: packed(&[2, 4, 8, 8]),
         w: packed(&[4, 4, 3, 3]),
         y: packed(&[2, 4, 8, 8]),

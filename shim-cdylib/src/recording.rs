@@ -115,22 +115,20 @@ fn edit_convolution(frame: &Frame, forwarding: &Forwarding, success: bool, edit:
     keep_convolution(frame, forwarding, edited);
 }
 
-/// Init makes everything new: one group, no output padding, no attribute.
-fn initial(mode: i32, pads: Vec<i64>, strides: Vec<i64>, dilations: Vec<i64>) -> ConvolutionFields {
-    let output_pads = vec![0; pads.len()];
-    ConvolutionFields { mode: convert::mode(mode), pads, strides, dilations, output_pads, group_count: 1, attributes: Vec::new() }
-}
-
 /// `miopenInitConvolutionDescriptor(desc, mode, pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w)`.
 pub fn init_convolution(frame: &Frame, forwarding: &Forwarding, success: bool) {
     let pair = |n| vec![i64::from(frame.int(n)), i64::from(frame.int(n + 1))];
-    keep_convolution(frame, forwarding, success.then(|| initial(frame.int(1), pair(2), pair(4), pair(6))));
+    keep_convolution(
+        frame,
+        forwarding,
+        success.then(|| ConvolutionFields::initial(convert::mode(frame.int(1)), pair(2), pair(4), pair(6))),
+    );
 }
 
 /// `miopenInitConvolutionNdDescriptor(desc, spatial rank, pads, strides, dilations, mode)`.
 pub fn init_convolution_nd(frame: &Frame, forwarding: &Forwarding, success: bool) {
     let values = |n| read::<i32>(frame.pointer(n), usize::try_from(frame.int(1)).unwrap_or(usize::MAX)).map(wide);
-    let fields = || Some(initial(frame.int(5), values(2)?, values(3)?, values(4)?));
+    let fields = || Some(ConvolutionFields::initial(convert::mode(frame.int(5)), values(2)?, values(3)?, values(4)?));
     keep_convolution(frame, forwarding, if success { fields() } else { None });
 }
 

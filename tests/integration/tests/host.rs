@@ -72,15 +72,7 @@ const FILTER: usize = 4 * 4 * 3 * 3;
 
 impl Setup {
     fn new(n: i64, seed: usize, offset: usize) -> Self {
-        let fields = ConvolutionFields {
-            mode: ConvolutionMode::Convolution,
-            pads: vec![1, 1],
-            strides: vec![1, 1],
-            dilations: vec![1, 1],
-            output_pads: vec![0, 0],
-            group_count: 1,
-            attributes: vec![],
-        };
+        let fields = ConvolutionFields::initial(ConvolutionMode::Convolution, vec![1, 1], vec![1, 1], vec![1, 1]);
         let tensor = |dims: &[i64], strides: &[i64]| TensorDescriptor::new(DataType::Float, None, dims, strides, 1, None).unwrap();
         let value = move |i: usize| ((i * 7 + seed) % 5) as f32 - 2.0;
         let length = n as usize * IMAGE;

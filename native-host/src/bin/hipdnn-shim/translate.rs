@@ -11,11 +11,11 @@ use hipdnn_host::{
     capabilities::{Capabilities, CapabilitiesFile},
     component::Translator,
     data_type::DataType,
-    forward::arguments,
     graph::{Access, Attribute, Binding, Node, Tensor, Value},
+    judge::judge,
     problem::{ConvolutionDirection, ConvolutionProblem},
-    rules::HostRule,
-    validate::{ValidatedGraph, validate},
+    translations::Declined,
+    validate::ValidatedGraph,
 };
 use serde_json::json;
 
@@ -46,10 +46,7 @@ pub struct Options {
 }
 
 /// What became of a problem.
-enum Decision {
-    Graph(ValidatedGraph),
-    Declined { rule: String, message: String },
-}
+type Decision = Result<ValidatedGraph, Declined>;
 
 /// Runs the verb.
 pub fn run(options: &Options) -> Result<ExitCode> {
@@ -98,31 +95,14 @@ fn decide(translator: &Translator, capabilities: &Capabilities, convolution: &Co
         // Only Find, at run time, names one.
         algorithm: None,
     };
-    Ok(match translator.convolution(&problem, capabilities) {
-        Err(error) => declined(HostRule::TranslatorTrap, error.to_string()),
-        Ok(Err(decline)) if !known(translator, &decline.rule) => declined(HostRule::TranslatorReply, decline.rule),
-        Ok(Err(decline)) => Decision::Declined { rule: decline.rule, message: decline.message },
-        Ok(Ok(graph)) => match arguments(&problem).map(|arguments| validate(graph, &arguments)) {
-            None => declined(HostRule::ExtentUnknown, HostRule::ExtentUnknown.reason().into()),
-            Some(Err(fault)) => declined(fault.rule, fault.detail),
-            Some(Ok(graph)) => Decision::Graph(graph),
-        },
-    })
-}
-
-fn known(translator: &Translator, rule: &str) -> bool {
-    translator.description().rules.iter().any(|entry| entry.id == rule)
-}
-
-fn declined(rule: HostRule, message: String) -> Decision {
-    Decision::Declined { rule: rule.id().into(), message }
+    Ok(judge(translator.convolution(&problem, capabilities), translator, &problem))
 }
 
 fn print(line: &Line, direction: Direction, decision: &Decision) {
     println!("{} ({})", line.command, direction.name());
     match decision {
-        Decision::Declined { rule, message } => println!("declined by {rule}: {message}"),
-        Decision::Graph(graph) => print_graph(graph),
+        Err(Declined { rule, message }) => println!("declined by {rule}: {message}"),
+        Ok(graph) => print_graph(graph),
     }
 }
 
@@ -219,8 +199,8 @@ fn as_json(translator: &Translator, line: &Line, direction: Direction, decision:
         "graph": null,
     });
     match decision {
-        Decision::Declined { rule, message } => (document["rule"], document["message"]) = (json!(rule), json!(message)),
-        Decision::Graph(graph) => document["graph"] = graph_json(graph),
+        Err(Declined { rule, message }) => (document["rule"], document["message"]) = (json!(rule), json!(message)),
+        Ok(graph) => document["graph"] = graph_json(graph),
     }
     document
 }
