@@ -1,4 +1,4 @@
-//! The edge to `libhipdnn_backend.so`: raw functions in [`library`], safe descriptors in [`descriptor`]. Raw pointers and C numbers
+//! The edge to `libhipdnn_backend.so`: raw functions in `library`, safe descriptors in `descriptor`. Raw pointers and C numbers
 //! of the backend do not leave this module, except inside those types.
 
 mod descriptor;

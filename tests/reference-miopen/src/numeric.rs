@@ -201,7 +201,7 @@ impl Geometry {
     }
 }
 
-/// sums[i] += weight * x[i * step]
+/// `sums[i] += weight * x[i * step]`
 fn gather(x: &[f64], weight: f64, step: usize, sums: &mut [f64]) {
     if step == 1 {
         sums.iter_mut().zip(x).for_each(|(sum, x)| *sum += weight * x);
@@ -210,7 +210,7 @@ fn gather(x: &[f64], weight: f64, step: usize, sums: &mut [f64]) {
     }
 }
 
-/// sums[i * step] += weight * x[i]
+/// `sums[i * step] += weight * x[i]`
 fn scatter(x: &[f64], weight: f64, step: usize, sums: &mut [f64]) {
     sums.iter_mut().step_by(step).zip(x).for_each(|(sum, x)| *sum += weight * x);
 }

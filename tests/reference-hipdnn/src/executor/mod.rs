@@ -1,5 +1,5 @@
 //! Executors: what can run graphs. The traits are the seam behind which a second one (another library on another device) can be put
-//! under the same descriptors; [`Reference`] and [`MiopenProvider`] run on the CPU with the code in [`convolution`].
+//! under the same descriptors; [`Reference`] and [`MiopenProvider`] run on the CPU with the code in `convolution`.
 
 mod convolution;
 mod miopen_provider;
