@@ -64,3 +64,31 @@ fn row(line: &str, result: &Value) -> [String; 7] {
     let error = result["error"].as_f64().map_or_else(|| "–".to_string(), |v| format!("{v:.1e}"));
     [line.to_string(), route, result["verified"].to_string(), error, number("translate_us"), number("plan_us"), number("warm_us")]
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::check;
+
+    #[test]
+    fn the_check_fails_on_anything_wrong() {
+        let good = json!({"route": "hipdnn", "rule": null, "status": 0, "verified": true, "error": 0.0, "tolerance": 1e-6});
+        check(&good, "hipdnn").unwrap();
+        for (field, value) in [
+            ("route", json!("failed")),
+            ("route", json!(null)),
+            ("status", json!(5)),
+            ("verified", json!(false)),
+            ("verified", json!(null)),
+        ] {
+            let mut wrong = good.clone();
+            wrong[field] = value;
+            assert!(check(&wrong, "hipdnn").is_err(), "{wrong}");
+        }
+        assert!(check(&good, "conv.mode.transposed").is_err());
+        let declined = json!({"route": "native", "rule": "conv.mode.transposed", "status": 0, "verified": true});
+        check(&declined, "conv.mode.transposed").unwrap();
+        assert!(check(&declined, "hipdnn").is_err());
+    }
+}
