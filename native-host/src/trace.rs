@@ -192,6 +192,7 @@ pub fn write_stats(path: &Path, census: &Census) {
     let temporary = path.with_extension(format!("tmp{}", std::process::id()));
     let written = std::fs::write(&temporary, format!("{document}\n")).and_then(|()| std::fs::rename(&temporary, path));
     if let Err(error) = written {
+        let _ = std::fs::remove_file(&temporary);
         say(&format!("the statistics file {} cannot be written: {error}", path.display()));
     }
 }
