@@ -93,6 +93,9 @@ pub struct Host {
     translations: Translations,
     handles: Mutex<Vec<Weak<HandleState>>>,
     retired: Mutex<Census>,
+    /// One writer of the statistics file at a time; whether a failure to write it was said.
+    stats_failure_said: Mutex<bool>,
+    pid: u32,
 }
 
 impl Host {
@@ -109,6 +112,8 @@ impl Host {
             translations: Translations::default(),
             handles: Mutex::default(),
             retired: Mutex::default(),
+            stats_failure_said: Mutex::new(false),
+            pid: std::process::id(),
         }
     }
 
@@ -136,10 +141,35 @@ impl Host {
         self.write_stats();
     }
 
-    /// Writes the statistics file, if one is wanted.
+    /// Writes the statistics file, if one is wanted. A forked child leaves its parent's file alone.
     pub fn write_stats(&self) {
-        if let Some(path) = &self.settings.stats {
-            write_stats(path, &self.census());
+        if self.settings.stats.is_some() && self.pid == std::process::id() {
+            let mut said = self.stats_failure_said.lock();
+            self.put_stats(&self.census(), &mut said);
+        }
+    }
+
+    /// The same at the end of the process, where other threads may hold any lock for ever: waits for nobody, and leaves out what is in use.
+    pub fn write_stats_at_exit(&self) {
+        if self.settings.stats.is_none() || self.pid != std::process::id() {
+            return;
+        }
+        let (Some(mut said), Some(retired), Some(handles)) =
+            (self.stats_failure_said.try_lock(), self.retired.try_lock(), self.handles.try_lock())
+        else {
+            return;
+        };
+        let mut census = retired.clone();
+        handles.iter().filter_map(Weak::upgrade).for_each(|state| state.try_count_into(&mut census));
+        self.put_stats(&census, &mut said);
+    }
+
+    fn put_stats(&self, census: &Census, said: &mut bool) {
+        let Some(path) = &self.settings.stats else { return };
+        if let Err(error) = write_stats(path, census)
+            && !std::mem::replace(said, true)
+        {
+            say(&format!("the statistics file {} cannot be written: {error}", path.display()));
         }
     }
 

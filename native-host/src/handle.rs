@@ -104,8 +104,13 @@ impl HandleState {
 
     /// Adds the handle's counts to the census.
     pub fn count_into(&self, census: &mut crate::trace::Census) {
-        for (call, counters) in &self.lock().counters {
-            census.entry(call).or_default().add(counters);
+        self.lock().count_into(census);
+    }
+
+    /// The same, unless the handle is in use: for the end of the process, where nobody may be waited for.
+    pub fn try_count_into(&self, census: &mut crate::trace::Census) {
+        if let Some(bound) = self.bound.try_lock() {
+            bound.count_into(census);
         }
     }
 }
@@ -205,6 +210,12 @@ impl Bound {
         }
         self.current_stream = None;
         self.hipdnn = None;
+    }
+
+    fn count_into(&self, census: &mut crate::trace::Census) {
+        for (call, counters) in &self.counters {
+            census.entry(call).or_default().add(counters);
+        }
     }
 
     /// Forgets the counters; they were added to the census.

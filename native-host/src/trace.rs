@@ -186,13 +186,17 @@ impl Counters {
 /// The counters of the process, by entry point.
 pub type Census = BTreeMap<&'static str, Counters>;
 
-/// Writes the statistics file: a temporary one, renamed, so that a reader never sees half of it.
-pub fn write_stats(path: &Path, census: &Census) {
+/// Writes the statistics file: a temporary one, renamed, so that a reader never sees half of it. Only ever in place of a regular file:
+/// a rename would replace a device or a pipe. Callers take turns; the temporary name is the process's.
+pub fn write_stats(path: &Path, census: &Census) -> std::io::Result<()> {
+    if std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(std::io::Error::other("it is there and not a regular file"));
+    }
     let document = serde_json::json!({ "pid": std::process::id(), "version": env!("CARGO_PKG_VERSION"), "calls": census });
     let temporary = path.with_extension(format!("tmp{}", std::process::id()));
     let written = std::fs::write(&temporary, format!("{document}\n")).and_then(|()| std::fs::rename(&temporary, path));
-    if let Err(error) = written {
+    if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
-        say(&format!("the statistics file {} cannot be written: {error}", path.display()));
     }
+    written
 }

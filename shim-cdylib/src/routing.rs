@@ -52,7 +52,7 @@ impl Forwarding {
 extern "C" fn write_stats_at_exit() {
     let written = std::panic::catch_unwind(|| {
         if let Some(forwarding) = stubs::bound().and_then(|bound| bound.forwarding.as_ref()) {
-            forwarding.host.write_stats();
+            forwarding.host.write_stats_at_exit();
         }
     });
     drop(written);

@@ -7,7 +7,7 @@ use std::{
     cell::Cell,
     ffi::CStr,
     sync::{
-        OnceLock,
+        Once, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -128,6 +128,8 @@ pub struct Bound {
 
 /// The one piece of global state that the C ABI forces on us: its functions have no receiver.
 static BOUND: OnceLock<Bound> = OnceLock::new();
+/// Whether the slots were filled.
+static PUBLISHED: Once = Once::new();
 
 thread_local! {
     static BINDING: Cell<bool> = const { Cell::new(false) };
@@ -176,11 +178,15 @@ impl Bound {
     /// Fills the slots: from now on stubs jump straight to where their calls belong.
     fn publish(&self) {
         for index in 0..COUNT {
-            // SAFETY: both tables are defined by the stubs' assembly with COUNT entries; slots are only accessed atomically.
-            let (slot, routed) = unsafe { (&SLOTS[index], ROUTED[index]) };
-            let target = if self.handlers[index].is_some() { routed } else { self.natives[index] };
-            slot.store(target, Ordering::Release);
+            // SAFETY: the table is defined by the stubs' assembly with COUNT entries; slots are only accessed atomically.
+            unsafe { SLOTS[index].store(self.target(index), Ordering::Release) };
         }
+    }
+
+    /// Where calls of an export belong.
+    fn target(&self, index: usize) -> usize {
+        // SAFETY: the table is defined by the stubs' assembly with COUNT entries and never written.
+        if self.handlers[index].is_some() { unsafe { ROUTED[index] } } else { self.natives[index] }
     }
 }
 
@@ -211,9 +217,9 @@ unsafe extern "C" fn bind(index: usize) -> usize {
     }
     let target = std::panic::catch_unwind(|| {
         let bound = BOUND.get_or_init(Bound::new);
-        bound.publish();
-        // SAFETY: as in `publish`.
-        unsafe { SLOTS[index].load(Ordering::Acquire) }
+        // Once: a late first call must not undo `watch_everything`. And only now, since routed calls ask for BOUND.
+        PUBLISHED.call_once(|| bound.publish());
+        bound.target(index)
     });
     BINDING.set(false);
     target.unwrap_or_else(|_| stand_in(NAMES[index]))

@@ -276,3 +276,15 @@ fn calls_of_a_provider_are_natives_and_never_come_back() {
     let calls = logged(&native);
     assert_eq!(calls.lines().filter(|line| line.starts_with("miopenConvolutionForward ")).count(), 200);
 }
+
+#[test]
+fn the_statistics_file_replaces_regular_files_only() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let fifo = file("stats.fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    let finished = CONVOLUTION.run().forwarding().env("MIOPEN_HIPDNN_STATS", &fifo).output(&["plain"]).unwrap();
+    right(&finished);
+    assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+    assert_eq!(finished.messages().len(), 1, "{:?}", finished.messages());
+}
