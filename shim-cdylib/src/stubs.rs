@@ -177,9 +177,10 @@ impl Bound {
 
     /// Fills the slots: from now on stubs jump straight to where their calls belong.
     fn publish(&self) {
-        for index in 0..COUNT {
-            // SAFETY: the table is defined by the stubs' assembly with COUNT entries; slots are only accessed atomically.
-            unsafe { SLOTS[index].store(self.target(index), Ordering::Release) };
+        // SAFETY: the table is defined by the stubs' assembly with COUNT entries; slots are only accessed atomically.
+        let slots = unsafe { &SLOTS };
+        for (index, slot) in slots.iter().enumerate() {
+            slot.store(self.target(index), Ordering::Release);
         }
     }
 
