@@ -150,12 +150,12 @@ pub fn canonical_strides(dims: &[i64], strides: &[i64]) -> Vec<i64> {
     if !dims.contains(&1) {
         return canonical;
     }
-    for (position, &axis) in outer_to_inner(dims, strides).iter().enumerate().rev() {
-        if dims[axis] != 1 {
-            continue;
+    let mut inner: Option<usize> = None;
+    for &axis in outer_to_inner(dims, strides).iter().rev() {
+        if dims[axis] == 1 {
+            canonical[axis] = inner.map_or(1, |inner| canonical[inner].saturating_mul(dims[inner].max(1)));
         }
-        let inner = outer_to_inner(dims, strides).get(position + 1).copied();
-        canonical[axis] = inner.map_or(1, |inner| canonical[inner].saturating_mul(dims[inner].max(1)));
+        inner = Some(axis);
     }
     canonical
 }

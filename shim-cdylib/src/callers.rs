@@ -37,11 +37,10 @@ pub fn around_load(load: &mut dyn FnMut()) {
 }
 
 fn add(range: Range<usize>) {
-    let index = COUNT.load(Ordering::Relaxed);
     // Loads are rare and serialised by their callers' locks, but two handles may be made at once.
     static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _guard = LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let index = index.max(COUNT.load(Ordering::Relaxed));
+    let index = COUNT.load(Ordering::Relaxed);
     if index < CAPACITY && !is_internal(range.start) {
         STARTS[index].store(range.start, Ordering::Relaxed);
         ENDS[index].store(range.end, Ordering::Relaxed);
