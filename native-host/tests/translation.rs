@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use hipdnn_abi::{attribute, descriptor_type};
 use hipdnn_host::{
     capabilities::Capabilities,
     component::{EMBEDDED, Translator, interface_of},
     data_type::DataType,
-    graph::{ReceivedDecline, ReceivedGraph, Value},
+    graph::{Access, ReceivedDecline, ReceivedGraph, Value},
     judge::arguments,
     problem::{
         ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, TensorDescriptor, TensorLayout,
@@ -89,10 +90,11 @@ type Bend = fn(&mut Case);
 
 /// One bend for each rule, or several where a rule has several sides.
 const DECLINES: &[(&str, Bend)] = &[
-    ("conv.direction.unsupported", |c| c.direction = ConvolutionDirection::BackwardData),
-    ("conv.direction.unsupported", |c| c.direction = ConvolutionDirection::BackwardWeights),
     ("conv.backend.operation", |c| c.capabilities.operations.clear()),
-    ("conv.mode.transposed", |c| c.fields.mode = ConvolutionMode::Transpose),
+    ("conv.backend.operation", |c| {
+        c.direction = ConvolutionDirection::BackwardData;
+        c.capabilities.operations.retain(|kind| *kind != descriptor_type::BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+    }),
     ("conv.mode.unrecognized", |c| c.fields.mode = ConvolutionMode::Unrecognized),
     ("conv.scaling.alpha", |c| c.alpha = 2.0),
     ("conv.scaling.alpha", |c| c.alpha = f64::NAN),
@@ -114,6 +116,9 @@ const DECLINES: &[(&str, Bend)] = &[
     ("tensor.strides.positive", |c| c.x.strides[1] = 0),
     ("tensor.strides.positive", |c| c.w.strides[0] = -9),
     ("tensor.strides.overlap", |c| c.y.strides = vec![256, 63, 8, 1]),
+    // It is the result that must not overlap, whichever tensor that is.
+    ("tensor.strides.overlap", |c| (c.direction, c.x.strides) = (ConvolutionDirection::BackwardData, vec![256, 63, 8, 1])),
+    ("tensor.strides.overlap", |c| (c.direction, c.w.strides) = (ConvolutionDirection::BackwardWeights, vec![36, 8, 3, 1])),
     ("tensor.extent.range", |c| c.x.strides[0] = i64::MAX),
     ("conv.geometry.parameters", |c| c.fields.pads[0] = -1),
     ("conv.geometry.parameters", |c| c.fields.strides[0] = 0),
@@ -135,6 +140,21 @@ const DECLINES: &[(&str, Bend)] = &[
         c.fields.dilations = vec![9, 9];
         c.y = packed(&[2, 4, 1, 1]);
     }),
+    // A transposed convolution's output follows from its output pads, which must be below the stride.
+    ("conv.output.geometry", |c| {
+        transpose(c, 2, 1);
+        c.y = packed(&[2, 4, 15, 15]);
+    }),
+    ("conv.output.geometry", |c| transpose(c, 2, 2)),
+    ("conv.output.geometry", |c| transpose(c, 2, -1)),
+    ("conv.output.geometry", |c| {
+        transpose(c, 2, 1);
+        c.fields.output_pads = vec![1];
+    }),
+    ("conv.groups.channels", |c| {
+        transpose(c, 1, 0);
+        c.fields.group_count = 2;
+    }),
     ("conv.attribute.deterministic", |c| c.fields.attributes = vec![(1, 1)]),
     ("conv.attribute.fp16-alternative", |c| {
         c.fields.attributes = vec![(0, 1)];
@@ -151,6 +171,14 @@ fn spatial(case: &mut Case, rank: usize) {
     (case.x, case.w, case.y) = (dims(2, 4, 2), dims(4, 4, 1), dims(2, 4, 2));
     let fields = &mut case.fields;
     (fields.pads, fields.strides, fields.dilations, fields.output_pads) = (vec![0; rank], vec![1; rank], vec![1; rank], vec![0; rank]);
+}
+
+/// Turns a case into a transposed convolution with the output that MIOpen would give it.
+fn transpose(case: &mut Case, stride: i64, output_pad: i64) {
+    case.fields.mode = ConvolutionMode::Transpose;
+    (case.fields.strides, case.fields.output_pads) = (vec![stride; 2], vec![output_pad; 2]);
+    let length = stride * (case.x.dims[2] - 1) + 3 - 2 + output_pad;
+    case.y = packed(&[2, 4, length, length]);
 }
 
 #[test]
@@ -196,6 +224,9 @@ fn what_fits_is_translated() {
         ("mixed types", |c| {
             (c.x.data_type, c.w.data_type, c.y.data_type) = (DataType::Int8, DataType::Int8, DataType::Int32);
         }),
+        ("an input that overlaps", |c| (c.direction, c.y.strides) = (ConvolutionDirection::BackwardData, vec![256, 63, 8, 1])),
+        ("transposed", |c| transpose(c, 1, 0)),
+        ("transposed, output pads", |c| transpose(c, 3, 2)),
         ("per-axis geometry", |c| {
             (c.x, c.w, c.y) = (packed(&[2, 4, 9, 13]), packed(&[4, 4, 3, 5]), packed(&[2, 4, 5, 9]));
             (c.fields.pads, c.fields.strides, c.fields.dilations) = (vec![1, 2], vec![2, 1], vec![1, 2]);
@@ -207,6 +238,50 @@ fn what_fits_is_translated() {
         bend(&mut case);
         assert!(case.translate(&translator).is_ok(), "{name}: {:?}", case.translate(&translator));
     }
+}
+
+/// What a graph says: the operation, its attributes, and what it writes.
+fn operation(graph: &ReceivedGraph) -> (i32, u32) {
+    let written = graph.bindings.iter().filter(|binding| binding.access == Access::Write).map(|binding| binding.argument);
+    (graph.nodes[0].operation, written.sum())
+}
+
+#[test]
+fn directions_and_modes_choose_the_operation() {
+    use ConvolutionDirection::{BackwardData, BackwardWeights, Forward};
+    use descriptor_type::{
+        BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR as DATA, BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR as FILTER,
+        BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR as FORWARD,
+    };
+    let translator = Translator::embedded().unwrap();
+    let (x, w, y) = (0, 1, 2);
+    for (direction, transposed, expected) in [
+        (Forward, false, (FORWARD, y)),
+        (BackwardData, false, (DATA, x)),
+        (BackwardWeights, false, (FILTER, w)),
+        (Forward, true, (DATA, y)),
+        (BackwardData, true, (FORWARD, x)),
+        (BackwardWeights, true, (FILTER, w)),
+    ] {
+        let mut case = good();
+        if transposed {
+            transpose(&mut case, 2, 1);
+        }
+        case.direction = direction;
+        assert_eq!(operation(&case.translate(&translator).unwrap()), expected, "{direction:?} transposed {transposed}");
+    }
+}
+
+#[test]
+fn a_transposed_convolution_whose_pads_leave_nothing_is_padded_behind() {
+    // x 4 wide, window 1, pads 2: 4 - 4 = 0, which MIOpen raises to 1. That element meets all 4 windows with one element behind it.
+    let mut case = good();
+    (case.x, case.w, case.y) = (packed(&[2, 4, 4, 4]), packed(&[4, 4, 1, 1]), packed(&[2, 4, 1, 1]));
+    (case.fields.mode, case.fields.pads) = (ConvolutionMode::Transpose, vec![2, 2]);
+    let graph = case.translate(&Translator::embedded().unwrap()).unwrap();
+    let padding = |number| graph.nodes[0].attributes.iter().find(|a| a.number == number).unwrap().value.clone();
+    assert_eq!(padding(attribute::CONVOLUTION_PRE_PADDINGS), Value::Integers(vec![2, 2]));
+    assert_eq!(padding(attribute::CONVOLUTION_POST_PADDINGS), Value::Integers(vec![1, 1]));
 }
 
 #[test]
@@ -224,7 +299,7 @@ fn integers_are_summed_as_integers() {
     (case.x.data_type, case.w.data_type, case.y.data_type) = (DataType::Int8, DataType::Int8, DataType::Int32);
     let graph = case.translate(&Translator::embedded().unwrap()).unwrap();
     assert_eq!(graph.compute_type, Some(DataType::Int32));
-    let sum = hipdnn_abi::attribute::CONVOLUTION_COMP_TYPE;
+    let sum = attribute::CONVOLUTION_COMP_TYPE;
     let attribute = graph.nodes[0].attributes.iter().find(|a| a.number == sum).unwrap();
     assert_eq!(attribute.value, Value::DataType(DataType::Int32));
 }

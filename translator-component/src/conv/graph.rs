@@ -2,44 +2,45 @@
 
 use alloc::{string::ToString, vec, vec::Vec};
 
-use hipdnn_abi::{attribute, convolution_mode, descriptor_type};
+use hipdnn_abi::{attribute, convolution_mode};
 
-use super::NOTES;
+use super::{
+    NOTES, geometry,
+    roles::{Role, Roles},
+};
 use crate::contract::{
     conv::{Argument, Problem},
-    graph::{Access, Attribute, Binding, DataType, Node, Tensor, TensorDescriptor, Translation, Value},
+    graph::{Attribute, Binding, DataType, Node, Tensor, Translation, Value},
 };
 
-/// y = x ⋆ w as one node. Groups are not mentioned: hipDNN infers them from the ratio of x's to w's channels.
-pub fn forward(problem: &Problem) -> Translation {
+/// The problem as one node. Groups are not mentioned: hipDNN infers them from the ratio of the image's to the filter's channels.
+pub fn build(problem: &Problem) -> Translation {
     let compute = compute_type(problem);
-    let roles = [
-        (Argument::X, &problem.x, Access::Read, attribute::OPERATION_CONVOLUTION_FORWARD_X),
-        (Argument::W, &problem.w, Access::Read, attribute::OPERATION_CONVOLUTION_FORWARD_W),
-        (Argument::Y, &problem.y, Access::Write, attribute::OPERATION_CONVOLUTION_FORWARD_Y),
-    ];
-    let mut attributes: Vec<Attribute> = roles.iter().map(|(argument, _, _, number)| set(*number, Value::Tensor(uid(*argument)))).collect();
+    let roles = Roles::of(problem);
+    let mut attributes: Vec<Attribute> = roles.all().iter().map(|role| set(role.attribute, Value::Tensor(uid(role.argument)))).collect();
     attributes.extend(parameters(problem, compute));
     Translation {
-        tensors: roles.iter().map(|(argument, tensor, _, _)| external(*argument, tensor)).collect(),
-        nodes: vec![Node { operation: descriptor_type::BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, attributes }],
+        tensors: roles.all().iter().map(external).collect(),
+        nodes: vec![Node { operation: roles.operation.descriptor_type(), attributes }],
         compute_type: Some(compute),
         intermediate_type: Some(compute),
         io_type: Some(problem.x.data_type),
-        bindings: roles.iter().map(|(argument, _, access, _)| bind(*argument, *access)).collect(),
+        bindings: roles.all().iter().map(bind).collect(),
         notes: NOTES.iter().filter(|note| (note.applies)(problem)).map(|note| note.id.to_string()).collect(),
     }
 }
 
-/// Attributes that all three directions have. MIOpen pads both sides alike, and what it calls "convolution" is cross-correlation.
+/// Attributes that all three operations have. What MIOpen calls "convolution" is cross-correlation.
 fn parameters(problem: &Problem, compute: DataType) -> [Attribute; 6] {
+    // The rules passed, so every axis has one; the pad itself is what it is everywhere but in a corner of transposed convolution.
+    let post = |(axis, pad): (usize, &i64)| geometry::post_padding(problem, axis).unwrap_or(*pad);
     [
         set(attribute::CONVOLUTION_COMP_TYPE, Value::DataType(compute)),
         set(attribute::CONVOLUTION_CONV_MODE, Value::Enumeration(convolution_mode::CROSS_CORRELATION)),
         set(attribute::CONVOLUTION_DILATIONS, Value::Integers(problem.dilations.clone())),
         set(attribute::CONVOLUTION_FILTER_STRIDES, Value::Integers(problem.strides.clone())),
         set(attribute::CONVOLUTION_PRE_PADDINGS, Value::Integers(problem.pads.clone())),
-        set(attribute::CONVOLUTION_POST_PADDINGS, Value::Integers(problem.pads.clone())),
+        set(attribute::CONVOLUTION_POST_PADDINGS, Value::Integers(problem.pads.iter().enumerate().map(post).collect())),
     ]
 }
 
@@ -61,19 +62,19 @@ fn uid(argument: Argument) -> i64 {
     argument as i64 + 1
 }
 
-fn external(argument: Argument, descriptor: &TensorDescriptor) -> Tensor {
+fn external(role: &Role<'_>) -> Tensor {
     Tensor {
-        uid: uid(argument),
-        data_type: descriptor.data_type,
-        dims: descriptor.dims.clone(),
-        strides: descriptor.strides.clone(),
+        uid: uid(role.argument),
+        data_type: role.tensor.data_type,
+        dims: role.tensor.dims.clone(),
+        strides: role.tensor.strides.clone(),
         is_virtual: false,
         value: None,
     }
 }
 
-fn bind(argument: Argument, access: Access) -> Binding {
-    Binding { uid: uid(argument), argument: argument as u32, access }
+fn bind(role: &Role<'_>) -> Binding {
+    Binding { uid: uid(role.argument), argument: role.argument as u32, access: role.access }
 }
 
 fn set(number: i32, value: Value) -> Attribute {

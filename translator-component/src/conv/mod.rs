@@ -2,6 +2,7 @@
 
 mod geometry;
 mod graph;
+mod roles;
 mod rules;
 
 pub use rules::{NOTES, RULES};
@@ -20,6 +21,6 @@ use crate::{
 pub fn translate(problem: &Problem, capabilities: &Capabilities) -> Result<Translation, Decline> {
     match rule::first_objection(RULES, problem, capabilities) {
         Some(decline) => Err(decline),
-        None => Ok(graph::forward(problem)),
+        None => Ok(graph::build(problem)),
     }
 }

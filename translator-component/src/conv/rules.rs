@@ -5,12 +5,10 @@
 
 use alloc::{format, string::String};
 
-use hipdnn_abi::descriptor_type;
-
-use super::geometry;
+use super::{geometry, roles::Roles};
 use crate::{
     contract::{
-        conv::{Direction, Mode, Problem},
+        conv::{Mode, Problem},
         graph::{Capabilities, DataType},
     },
     rule::{Note, Rule},
@@ -31,13 +29,11 @@ mod attribute_number {
 
 /// The rules, in the order they are tried.
 pub static RULES: &[Rule<Problem>] = &[
-    Rule { id: "conv.direction.unsupported", reason: "this version translates the forward direction only", check: direction },
     Rule {
         id: "conv.backend.operation",
-        reason: "the loaded backend cannot create a convolution operation of this direction",
+        reason: "the loaded backend cannot create the convolution operation that is needed",
         check: backend_operation,
     },
-    Rule { id: "conv.mode.transposed", reason: "transposed convolution is not translated", check: transposed },
     Rule { id: "conv.mode.unrecognized", reason: "a convolution mode that the contract does not know", check: unrecognized_mode },
     Rule { id: "conv.scaling.alpha", reason: "alpha is not 1: the backend's convolution has no scaling", check: alpha },
     Rule { id: "conv.scaling.beta", reason: "beta is not 0: the backend's convolution does not accumulate", check: beta },
@@ -57,8 +53,12 @@ pub static RULES: &[Rule<Problem>] = &[
     Rule { id: "tensor.extent.range", reason: "a tensor so large that addresses could overflow", check: extent_range },
     Rule { id: "conv.geometry.parameters", reason: "a negative pad, or a stride or dilation below 1", check: parameters },
     Rule { id: "conv.groups.count", reason: "a group count below 1", check: group_count },
-    Rule { id: "conv.groups.channels", reason: "x's channels are not w's channels times the group count", check: group_channels },
-    Rule { id: "conv.groups.outputs", reason: "the output channels cannot be divided among the groups", check: group_outputs },
+    Rule {
+        id: "conv.groups.channels",
+        reason: "the channels of x (y if transposed) are not w's channels times the group count",
+        check: group_channels,
+    },
+    Rule { id: "conv.groups.outputs", reason: "the filters cannot be divided among the groups", check: group_outputs },
     Rule { id: "conv.output.geometry", reason: "y is not the output that x, w, pads, strides and dilations give", check: output },
     Rule { id: "conv.attribute.deterministic", reason: "determinism was asked for, which a graph cannot express", check: deterministic },
     Rule { id: "conv.attribute.fp16-alternative", reason: "the alternative fp16 arithmetic was forced", check: fp16_alternative },
@@ -77,22 +77,9 @@ pub static NOTES: &[Note<Problem>] = &[Note {
     applies: |problem| problem.algorithm.is_some(),
 }];
 
-fn direction(problem: &Problem, _: &Capabilities) -> Option<String> {
-    let name = match problem.direction {
-        Direction::Forward => return None,
-        Direction::BackwardData => "backward data",
-        Direction::BackwardWeights => "backward weights",
-    };
-    Some(format!("direction {name}"))
-}
-
-fn backend_operation(_: &Problem, capabilities: &Capabilities) -> Option<String> {
-    let needed = descriptor_type::BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+fn backend_operation(problem: &Problem, capabilities: &Capabilities) -> Option<String> {
+    let needed = Roles::of(problem).operation.descriptor_type();
     (!capabilities.operations.contains(&needed)).then(|| format!("backend {} lacks operation {needed}", tensor::version(capabilities)))
-}
-
-fn transposed(problem: &Problem, _: &Capabilities) -> Option<String> {
-    (problem.mode == Mode::Transpose).then(|| format!("mode transpose, output pads {:?}", problem.output_pads))
 }
 
 fn unrecognized_mode(problem: &Problem, _: &Capabilities) -> Option<String> {
@@ -147,7 +134,8 @@ fn strides_positive(problem: &Problem, _: &Capabilities) -> Option<String> {
 }
 
 fn strides_overlap(problem: &Problem, _: &Capabilities) -> Option<String> {
-    tensor::may_overlap(("y", &problem.y))
+    let result = Roles::of(problem).result();
+    tensor::may_overlap((result.name, result.tensor))
 }
 
 fn extent_range(problem: &Problem, _: &Capabilities) -> Option<String> {
@@ -164,22 +152,24 @@ fn group_count(problem: &Problem, _: &Capabilities) -> Option<String> {
 }
 
 fn group_channels(problem: &Problem, _: &Capabilities) -> Option<String> {
-    let (c, w_c, g) = (problem.x.dims[1], problem.w.dims[1], problem.group_count);
-    (w_c.checked_mul(g) != Some(c)).then(|| format!("x has {c} channels, w {w_c} in each of {g} groups"))
+    let (image, w_c, g) = (Roles::of(problem).image, problem.w.dims[1], problem.group_count);
+    let c = image.tensor.dims[1];
+    (w_c.checked_mul(g) != Some(c)).then(|| format!("{} has {c} channels, w {w_c} in each of {g} groups", image.name))
 }
 
 fn group_outputs(problem: &Problem, _: &Capabilities) -> Option<String> {
     let (k, g) = (problem.w.dims[0], problem.group_count);
-    (k % g != 0).then(|| format!("{k} output channels in {g} groups"))
+    (k % g != 0).then(|| format!("w has {k} filters for {g} groups"))
 }
 
 fn output(problem: &Problem, _: &Capabilities) -> Option<String> {
-    let channels = problem.y.dims[0] == problem.x.dims[0] && problem.y.dims[1] == problem.w.dims[0];
-    let spatial = (0..problem.pads.len()).all(|axis| geometry::expected_output(problem, axis) == Some(problem.y.dims[axis + 2]));
-    (!channels || !spatial).then(|| {
+    let features = Roles::of(problem).features.tensor;
+    let batch_and_channels = problem.y.dims[0] == problem.x.dims[0] && features.dims[1] == problem.w.dims[0];
+    let spatial = (0..problem.pads.len()).all(|axis| geometry::post_padding(problem, axis).is_some());
+    (!batch_and_channels || !spatial).then(|| {
         format!(
-            "x {:?} w {:?} pads {:?} strides {:?} dilations {:?} do not give y {:?}",
-            problem.x.dims, problem.w.dims, problem.pads, problem.strides, problem.dilations, problem.y.dims
+            "x {:?} w {:?} pads {:?} strides {:?} dilations {:?} output pads {:?} do not give y {:?}",
+            problem.x.dims, problem.w.dims, problem.pads, problem.strides, problem.dilations, problem.output_pads, problem.y.dims
         )
     })
 }

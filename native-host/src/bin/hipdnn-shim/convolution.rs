@@ -20,8 +20,10 @@ pub struct Tensor {
     pub cast_type: Option<DataType>,
     /// Lengths in logical order N, C, spatial.
     pub dims: Vec<i64>,
-    /// Distances in elements.
+    /// Distances in elements; along C, between vectors of channels.
     pub strides: Vec<i64>,
+    /// Channels that lie side by side in a vector; 1 for ordinary layouts.
+    pub vector: i64,
     /// The name of the layout.
     pub layout: &'static str,
 }
@@ -34,7 +36,38 @@ impl Tensor {
 
     /// Elements from the first to the last, both included.
     pub fn extent(&self) -> i64 {
-        1 + self.dims.iter().zip(&self.strides).map(|(dim, stride)| (dim - 1) * stride).sum::<i64>()
+        let last: Vec<i64> = self.dims.iter().map(|dim| dim - 1).collect();
+        1 + self.offset(&last)
+    }
+
+    /// Where an element is, in elements from the first. A shorter index is filled up with zeros.
+    pub fn offset(&self, index: &[i64]) -> i64 {
+        let along =
+            |(axis, (i, stride)): (usize, (&i64, &i64))| if axis == 1 { i / self.vector * stride + i % self.vector } else { i * stride };
+        index.iter().zip(&self.strides).enumerate().map(along).sum()
+    }
+
+    /// How MIOpen's descriptor calls a vectorised layout.
+    pub fn vectorized_layout(&self) -> Option<TensorLayout> {
+        match (self.vector, self.layout) {
+            (4, "CHWN") => Some(TensorLayout::Chwnc4),
+            (8, "CHWN") => Some(TensorLayout::Chwnc8),
+            (4, _) => Some(TensorLayout::Nchwc4),
+            (8, _) => Some(TensorLayout::Nchwc8),
+            _ => None,
+        }
+    }
+
+    /// The tensor as a recorded descriptor: channels count in vectors, and a batch behind them stands there.
+    fn descriptor(&self) -> Result<TensorDescriptor, DescriptorError> {
+        let (mut dims, mut strides) = (self.dims.clone(), self.strides.clone());
+        dims[1] /= self.vector;
+        let layout = self.vectorized_layout();
+        if matches!(layout, Some(TensorLayout::Chwnc4 | TensorLayout::Chwnc8)) {
+            dims.rotate_left(1);
+            strides.rotate_left(1);
+        }
+        TensorDescriptor::new(self.data_type, self.cast_type, &dims, &strides, self.vector as u32, layout)
     }
 }
 
@@ -59,8 +92,6 @@ pub struct Convolution {
     pub dilations: Vec<i64>,
     /// Output pads; zeros unless transposed.
     pub output_pads: Vec<i64>,
-    /// Channels in a vector; 1 for ordinary layouts.
-    pub vector_length: i64,
 }
 
 /// Layouts by name: how many spatial dimensions, and the letters of the axes from the slowest to the fastest.
@@ -94,11 +125,11 @@ impl Convolution {
         let output = window.output(&input, transposed)?;
         let types = types(line)?;
         let (lead, rest) = if transposed { (channels, outputs) } else { (outputs, channels) };
-        let vector_length = vector_length(line)?;
+        let vector = vector_length(line)?;
         let tensor = |flag: &str, position: usize, lead: i64, second: i64, spatial_dims: &[i64]| {
             let dims: Vec<i64> = [lead, second].iter().chain(spatial_dims).copied().collect();
-            let (layout, strides) = strides_of(line.text(flag), spatial, &dims, vector_length)?;
-            Ok(Tensor { data_type: types[position].0, cast_type: types[position].1, dims, strides, layout })
+            let (layout, strides) = strides_of(line.text(flag), spatial, &dims, vector)?;
+            Ok(Tensor { data_type: types[position].0, cast_type: types[position].1, dims, strides, vector, layout })
         };
         let batch = read.positive("batchsize")?;
         Ok(Self {
@@ -111,7 +142,6 @@ impl Convolution {
             strides,
             dilations,
             output_pads,
-            vector_length,
         })
     }
 
@@ -124,13 +154,7 @@ impl Convolution {
 
     /// The tensors as recorded descriptors, in the order x, w, y.
     pub fn tensor_descriptors(&self) -> Result<[TensorDescriptor; 3], DescriptorError> {
-        let record = |tensor: &Tensor| {
-            let layout =
-                (self.vector_length > 1).then_some(if self.vector_length == 4 { TensorLayout::Nchwc4 } else { TensorLayout::Nchwc8 });
-            let (dims, length) = (&tensor.dims, self.vector_length as u32);
-            TensorDescriptor::new(tensor.data_type, tensor.cast_type, dims, &tensor.strides, length, layout)
-        };
-        Ok([record(&self.x)?, record(&self.w)?, record(&self.y)?])
+        Ok([self.x.descriptor()?, self.w.descriptor()?, self.y.descriptor()?])
     }
 
     /// The convolution as a recorded descriptor.
@@ -264,16 +288,23 @@ fn vector_length(line: &Line) -> Result<i64, Usage> {
 }
 
 /// The name of a layout and the strides that it gives a packed tensor.
-fn strides_of(name: &str, spatial: usize, dims: &[i64], innermost: i64) -> Result<(&'static str, Vec<i64>), Usage> {
+fn strides_of(name: &str, spatial: usize, dims: &[i64], vector: i64) -> Result<(&'static str, Vec<i64>), Usage> {
     let name = if name.is_empty() { ["NCHW", "NCDHW"][spatial - 2] } else { name };
     let known = LAYOUTS.iter().find(|(known, rank)| *known == name && *rank == spatial);
     let Some((layout, _)) = known else {
         let choices: Vec<&str> = LAYOUTS.iter().filter(|(_, rank)| *rank == spatial).map(|(known, _)| *known).collect();
         return Err(Usage(format!("layout {name}: with {spatial} spatial dimensions one of {}", choices.join(", "))));
     };
+    let vectorizable = spatial == 2 && matches!(*layout, "NCHW" | "CHWN");
+    if vector > 1 && (!vectorizable || dims[1] % vector != 0) {
+        let channels = dims[1];
+        return Err(Usage(format!(
+            "layout {layout} with {channels} channels has no vectors of {vector}: NCHW or CHWN, channels a multiple"
+        )));
+    }
     let logical = &"NCDHW".replace(if spatial == 2 { "D" } else { "" }, "");
     let mut strides = vec![0; dims.len()];
-    let mut next = innermost;
+    let mut next = vector;
     for letter in layout.chars().rev() {
         let axis = logical.find(letter).unwrap_or(0);
         strides[axis] = next;
@@ -283,7 +314,7 @@ fn strides_of(name: &str, spatial: usize, dims: &[i64], innermost: i64) -> Resul
             )));
         }
         // Both are below 2^31, so this cannot overflow; the outermost product is no stride.
-        next *= dims[axis];
+        next *= if axis == 1 { dims[axis] / vector } else { dims[axis] };
     }
     Ok((layout, strides))
 }
@@ -344,6 +375,18 @@ mod tests {
     }
 
     #[test]
+    fn vectors_of_channels() {
+        let c = convolution("convfp16 -Z 1 -L 4 -n 2 -c 8 -k 16 -H 5 -W 6 -f CHWN").unwrap();
+        // N, C/4, H, W, and four channels side by side.
+        assert_eq!((&c.x.strides[..], c.x.extent()), (&[240, 120, 24, 4][..], 480));
+        assert_eq!(c.x.offset(&[1, 6, 2, 3]), 240 + 120 + 48 + 12 + 2);
+        // C/4, H, W, N, and four channels.
+        assert_eq!((&c.w.strides[..], c.w.extent()), (&[4, 576, 192, 64][..], 1152));
+        let [x, w, _] = c.tensor_descriptors().unwrap();
+        assert_eq!((x.dims(), w.dims()), (&[2, 2, 5, 6][..], &[2, 3, 3, 16][..]));
+    }
+
+    #[test]
     fn types_follow_the_base() {
         let c = convolution("convint8 -c 4").unwrap();
         assert_eq!((c.x.data_type, c.w.data_type, c.y.data_type), (DataType::Int8, DataType::Int8, DataType::Int32));
@@ -366,5 +409,7 @@ mod tests {
         assert!(error("conv -m trans -H 2147483647 -u 2147483647 -n 1 -c 1 -W 1 -k 1 -y 1 -x 1").contains("lengths"));
         assert_eq!(convolution("conv -n 65536 -c 65536").unwrap().x.elements(), 1 << 42);
         assert!(error("conv -Z 1").contains("vector_length 1"));
+        assert!(error("conv -Z 1 -L 4").contains("layout NCHW with 3 channels"));
+        assert!(error("conv -Z 1 -L 4 -c 4 -k 4 -I NHWC").contains("layout NHWC"));
     }
 }

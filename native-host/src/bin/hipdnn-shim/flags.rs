@@ -150,6 +150,7 @@ pub struct Line {
     /// The line as it was given, behind the word MIOpenDriver.
     pub command: String,
     values: Vec<Value>,
+    given: Vec<bool>,
 }
 
 impl Line {
@@ -163,7 +164,8 @@ impl Line {
         }
         let base = Base::ALL.iter().find(|(known, _)| known == name).map(|(_, base)| *base);
         let base = base.ok_or_else(|| Usage(format!("not driven yet: {name}")))?;
-        let mut line = Self { base, command: format!("MIOpenDriver {}", words.join(" ")), values: defaults()? };
+        let mut line =
+            Self { base, command: format!("MIOpenDriver {}", words.join(" ")), values: defaults()?, given: vec![false; FLAGS.len()] };
         line.read_pairs(rest)?;
         Ok(line)
     }
@@ -173,6 +175,7 @@ impl Line {
             let (index, long) = find(name)?;
             let (value, after) = after.split_first().ok_or_else(|| Usage(format!("flag {name} has no value")))?;
             self.values[index] = read(&FLAGS[index], name, value, long)?;
+            self.given[index] = true;
             rest = after;
         }
         Ok(())
@@ -192,6 +195,11 @@ impl Line {
             Some(Value::Text(value)) => value,
             _ => "",
         }
+    }
+
+    /// Whether the line itself gives a flag, by its long name.
+    pub fn gives(&self, long: &str) -> bool {
+        FLAGS.iter().zip(&self.given).any(|(flag, given)| flag.long == long && *given)
     }
 
     fn value(&self, long: &str) -> Option<&Value> {

@@ -10,9 +10,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use hipdnn_host::data_type::DataType;
+use hipdnn_host::{data_type::DataType, problem::TensorLayout};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
-use miopen_api::{ConvAlgoPerf, data_type, status};
+use miopen_api::{ConvAlgoPerf, data_type, status, tensor_layout};
+
+use crate::convolution::Tensor;
 
 /// A MIOpen call that did not succeed.
 #[derive(Clone, Debug)]
@@ -178,6 +180,7 @@ functions! {
         destroy "miopenDestroy" (Object);
         create_tensor "miopenCreateTensorDescriptor" (*mut Object);
         set_tensor "miopenSetTensorDescriptor" (Object, c_int, c_int, *const c_int, *const c_int);
+        set_tensor_with_layout "miopenSetNdTensorDescriptorWithLayout" (Object, c_int, c_int, *const c_int, c_int);
         destroy_tensor "miopenDestroyTensorDescriptor" (Object);
         create_convolution "miopenCreateConvolutionDescriptor" (*mut Object);
         init_convolution "miopenInitConvolutionNdDescriptor" (Object, c_int, *const c_int, *const c_int, *const c_int, c_int);
@@ -210,14 +213,24 @@ impl MiOpen {
         Owned::create("miopenCreate", self.create, self.destroy)
     }
 
-    /// A tensor descriptor with strides.
-    pub fn tensor(&self, data_type: DataType, dims: &[i64], strides: &[i64]) -> Result<Owned, CallError> {
-        let tensor = Owned::create("miopenCreateTensorDescriptor", self.create_tensor, self.destroy_tensor)?;
-        let (dims, strides) = (ints(dims), ints(strides));
-        // SAFETY: the object lives; both arrays have as many entries as the call is told.
-        let status = unsafe { (self.set_tensor)(tensor.object, number(data_type), dims.len() as c_int, dims.as_ptr(), strides.as_ptr()) };
-        returned("miopenSetTensorDescriptor", status)?;
-        Ok(tensor)
+    /// A tensor descriptor: with strides, or with a vectorised layout.
+    pub fn tensor(&self, tensor: &Tensor) -> Result<Owned, CallError> {
+        let descriptor = Owned::create("miopenCreateTensorDescriptor", self.create_tensor, self.destroy_tensor)?;
+        let (dims, strides) = (ints(&tensor.dims), ints(&tensor.strides));
+        let (object, data_type, rank) = (descriptor.object, number(tensor.data_type), dims.len() as c_int);
+        match tensor.vectorized_layout().and_then(layout_number) {
+            None => {
+                // SAFETY: the object lives; both arrays have as many entries as the call is told.
+                let status = unsafe { (self.set_tensor)(object, data_type, rank, dims.as_ptr(), strides.as_ptr()) };
+                returned("miopenSetTensorDescriptor", status)?;
+            }
+            Some(layout) => {
+                // SAFETY: the object lives; the array has as many entries as the call is told.
+                let status = unsafe { (self.set_tensor_with_layout)(object, data_type, layout, dims.as_ptr(), rank) };
+                returned("miopenSetNdTensorDescriptorWithLayout", status)?;
+            }
+        }
+        Ok(descriptor)
     }
 
     /// A convolution descriptor; all lists have one entry for each spatial dimension.
@@ -353,6 +366,17 @@ fn returned(call: &'static str, status: i32) -> Result<(), CallError> {
 /// MIOpen's lengths are C integers; `convolution` made sure that these fit.
 fn ints(values: &[i64]) -> Vec<c_int> {
     values.iter().map(|v| c_int::try_from(*v).unwrap_or(c_int::MAX)).collect()
+}
+
+/// The number of a vectorised layout (`miopenTensorLayout_t`).
+fn layout_number(layout: TensorLayout) -> Option<c_int> {
+    match layout {
+        TensorLayout::Nchwc4 => Some(tensor_layout::NCHWC4),
+        TensorLayout::Nchwc8 => Some(tensor_layout::NCHWC8),
+        TensorLayout::Chwnc4 => Some(tensor_layout::CHWNC4),
+        TensorLayout::Chwnc8 => Some(tensor_layout::CHWNC8),
+        _ => None,
+    }
 }
 
 /// The number of an element type (`miopenDataType_t`).

@@ -1,5 +1,5 @@
-//! What a convolution must give, computed independently: a direct sum in double precision over the logical definition; and how far a
-//! computed output may be from it.
+//! What a convolution must give, computed independently: a direct sum in whole numbers over the logical definition, which is exact; and
+//! how far a computed output may be from it.
 //!
 //! Inputs, poison, encoding of element types and the comparison are here. Nothing here calls a library or prints.
 //!
@@ -43,17 +43,30 @@ impl Generator {
     }
 }
 
-/// Input values for the whole extent of a tensor: exact in every type.
-pub fn input(tensor: &Tensor, stream: u64) -> Vec<f64> {
-    let mut generator = Generator(SEED ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
-    let scale = if tensor.data_type == DataType::Int8 { 1.0 } else { 0.125 };
-    (0..tensor.extent()).map(|_| (generator.below(17) as f64 - 8.0) * scale).collect()
+/// Values of a tensor, for its whole extent: integers and what they are multiplied with. Sums of their products are exact.
+pub struct Values {
+    numerators: Vec<i16>,
+    scale: f64,
+}
+
+impl Values {
+    /// Input that is exact in every type: multiples of 1/8 in [-1, 1], for integer types whole numbers in [-8, 8].
+    pub fn input(tensor: &Tensor, stream: u64) -> Self {
+        let mut generator = Generator(SEED ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        let scale = if tensor.data_type == DataType::Int8 { 1.0 } else { 0.125 };
+        Self { numerators: (0..tensor.extent()).map(|_| generator.below(17) as i16 - 8).collect(), scale }
+    }
+
+    /// The values as bytes of an element type.
+    pub fn encode(&self, data_type: DataType) -> Vec<u8> {
+        encode(data_type, self.numerators.iter().map(|numerator| f64::from(*numerator) * self.scale))
+    }
 }
 
 /// Values as bytes of an element type.
-pub fn encode(data_type: DataType, values: &[f64]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(values.len() * 4);
-    for &value in values {
+fn encode(data_type: DataType, values: impl ExactSizeIterator<Item = f64>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(values.len() * width(data_type));
+    for value in values {
         match data_type {
             DataType::Half => bytes.extend(f16::from_f64(value).to_le_bytes()),
             DataType::BFloat16 => bytes.extend(bf16::from_f64(value).to_le_bytes()),
@@ -139,13 +152,13 @@ pub struct Verdict {
 /// The forward direction of a convolution, element by element.
 pub struct Reference<'a> {
     convolution: &'a Convolution,
-    x: &'a [f64],
-    w: &'a [f64],
+    x: &'a Values,
+    w: &'a Values,
 }
 
 impl<'a> Reference<'a> {
     /// `x` and `w` hold the values of the whole extents of the tensors.
-    pub fn new(convolution: &'a Convolution, x: &'a [f64], w: &'a [f64]) -> Self {
+    pub fn new(convolution: &'a Convolution, x: &'a Values, w: &'a Values) -> Self {
         Self { convolution, x, w }
     }
 
@@ -189,20 +202,21 @@ impl<'a> Reference<'a> {
         let c = self.convolution;
         let (channels, outputs) = (c.x.dims[1] / c.groups, c.y.dims[1] / c.groups);
         let (group, inner) = (index[1] / outputs, index[1] % outputs);
-        let mut expected = Expected { value: 0.0, magnitude: 0.0, terms: taps.len() * channels as usize };
+        let (mut sum, mut magnitude) = (0i64, 0i64);
         for channel in 0..channels {
             let absolute = group * channels + channel;
-            let x = index[0] * c.x.strides[0] + absolute * c.x.strides[1];
             // w is [K, C/g, …], transposed [C, K/g, …].
             let (lead, second) = if c.transposed { (absolute, inner) } else { (index[1], channel) };
-            let w = lead * c.w.strides[0] + second * c.w.strides[1];
+            let (x, w) = (c.x.offset(&[index[0], absolute]), c.w.offset(&[lead, second]));
             for (dx, dw) in taps {
-                let term = self.x[(x + dx) as usize] * self.w[(w + dw) as usize];
-                expected.value += term;
-                expected.magnitude += term.abs();
+                // Products are below 2^30: no sum that fits into memory overflows.
+                let term = i64::from(self.x.numerators[(x + dx) as usize]) * i64::from(self.w.numerators[(w + dw) as usize]);
+                sum += term;
+                magnitude += term.abs();
             }
         }
-        expected
+        let scale = self.x.scale * self.w.scale;
+        Expected { value: sum as f64 * scale, magnitude: magnitude as f64 * scale, terms: taps.len() * channels as usize }
     }
 
     /// Compares outputs of several runs, each with its guard, with what is expected: every element of a small problem, else samples;
@@ -244,7 +258,7 @@ fn unravel(number: u64, dims: &[i64]) -> Vec<i64> {
 }
 
 fn offset(tensor: &Tensor, index: &[i64]) -> usize {
-    index.iter().zip(&tensor.strides).map(|(i, stride)| i * stride).sum::<i64>() as usize
+    tensor.offset(index) as usize
 }
 
 /// The element that is worst so far.
@@ -261,7 +275,7 @@ impl Worst {
         let got = decode(tensor.data_type, &output[offset(tensor, index) * width..][..width]);
         let allowed = expected.allowed(tensor.data_type);
         // The value may be too large for the type: then only the same infinity is right.
-        let representable = decode(tensor.data_type, &encode(tensor.data_type, &[expected.value]));
+        let representable = decode(tensor.data_type, &encode(tensor.data_type, [expected.value].into_iter()));
         let distance = if got == representable {
             (got - expected.value).abs().min(allowed)
         } else if got.is_finite() && representable.is_finite() {
@@ -312,16 +326,25 @@ mod tests {
         Convolution::from_line(&parse(line).unwrap()).unwrap()
     }
 
-    fn all(line: &str, x: &[f64], w: &[f64]) -> Vec<f64> {
+    fn whole(numerators: &[i16]) -> Values {
+        Values { numerators: numerators.to_vec(), scale: 1.0 }
+    }
+
+    fn inputs(c: &Convolution) -> (Values, Values) {
+        (Values::input(&c.x, 0), Values::input(&c.w, 1))
+    }
+
+    fn all(line: &str, x: &[i16], w: &[i16]) -> Vec<f64> {
         let c = convolution(line);
-        let reference = Reference::new(&c, x, w);
+        let (x, w) = (whole(x), whole(w));
+        let reference = Reference::new(&c, &x, &w);
         (0..c.y.elements() as u64).map(|n| reference.element(&unravel(n, &c.y.dims)).value).collect()
     }
 
     #[test]
     fn a_hand_computed_convolution() {
-        let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
-        let w = [1.0, 10.0, 100.0, 1000.0];
+        let x = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+        let w = [1, 10, 100, 1000];
         let line = "conv -n 1 -c 1 -k 1 -H 3 -W 3 -y 2 -x 2";
         assert_eq!(all(line, &x, &w), [5421.0, 6532.0, 8754.0, 9865.0]);
         // One pad, stride 2: windows at (-1, -1), (-1, 1), (1, -1), (1, 1).
@@ -334,47 +357,49 @@ mod tests {
     #[test]
     fn a_hand_computed_transposed_convolution() {
         let line = "conv -m trans -n 1 -c 1 -k 1 -H 1 -W 2 -y 1 -x 2 -v 2 -X 1";
-        assert_eq!(all(line, &[3.0, 5.0], &[1.0, 10.0]), [3.0, 30.0, 5.0, 50.0, 0.0]);
+        assert_eq!(all(line, &[3, 5], &[1, 10]), [3.0, 30.0, 5.0, 50.0, 0.0]);
         let overlapping = "conv -m trans -n 1 -c 1 -k 1 -H 1 -W 2 -y 1 -x 2";
-        assert_eq!(all(overlapping, &[3.0, 5.0], &[1.0, 10.0]), [3.0, 35.0, 50.0]);
+        assert_eq!(all(overlapping, &[3, 5], &[1, 10]), [3.0, 35.0, 50.0]);
     }
 
     #[test]
     fn groups_read_their_own_channels() {
         let line = "conv -n 1 -c 2 -k 4 -g 2 -H 1 -W 1 -y 1 -x 1";
-        assert_eq!(all(line, &[1.0, 10.0], &[1.0, 2.0, 3.0, 4.0]), [1.0, 2.0, 30.0, 40.0]);
+        assert_eq!(all(line, &[1, 10], &[1, 2, 3, 4]), [1.0, 2.0, 30.0, 40.0]);
         let transposed = "conv -m trans -n 1 -c 4 -k 2 -g 2 -H 1 -W 1 -y 1 -x 1";
-        assert_eq!(all(transposed, &[1.0, 10.0, 100.0, 1000.0], &[1.0, 2.0, 3.0, 4.0]), [21.0, 4300.0]);
+        assert_eq!(all(transposed, &[1, 10, 100, 1000], &[1, 2, 3, 4]), [21.0, 4300.0]);
     }
 
     #[test]
     fn layouts_change_where_not_what() {
-        let c = convolution("conv -n 2 -c 3 -k 4 -H 5 -W 6 -p 1");
-        let last = convolution("conv -n 2 -c 3 -k 4 -H 5 -W 6 -p 1 -I NHWC -f CHWN -O NHWC");
-        let (x, w) = (input(&c.x, 0), input(&c.w, 1));
-        let moved = |from: &Tensor, to: &Tensor, values: &[f64]| {
-            let mut out = vec![0.0; values.len()];
+        let moved = |from: &Tensor, to: &Tensor, values: &Values| {
+            let mut numerators = vec![0; to.extent() as usize];
             for n in 0..from.elements() as u64 {
                 let index = unravel(n, &from.dims);
-                out[offset(to, &index)] = values[offset(from, &index)];
+                numerators[offset(to, &index)] = values.numerators[offset(from, &index)];
             }
-            out
+            Values { numerators, scale: values.scale }
         };
-        let (x_last, w_last) = (moved(&c.x, &last.x, &x), moved(&c.w, &last.w, &w));
-        let (a, b) = (Reference::new(&c, &x, &w), Reference::new(&last, &x_last, &w_last));
-        for n in 0..c.y.elements() as u64 {
-            let index = unravel(n, &c.y.dims);
-            assert_eq!(a.element(&index), b.element(&index));
+        let c = convolution("conv -n 2 -c 8 -k 4 -H 5 -W 6 -p 1");
+        let (x, w) = inputs(&c);
+        for layouts in ["-I NHWC -f CHWN -O NHWC", "-Z 1 -L 4", "-Z 1 -L 4 -f CHWN"] {
+            let other = convolution(&format!("conv -n 2 -c 8 -k 4 -H 5 -W 6 -p 1 {layouts}"));
+            let (x_moved, w_moved) = (moved(&c.x, &other.x, &x), moved(&c.w, &other.w, &w));
+            let (a, b) = (Reference::new(&c, &x, &w), Reference::new(&other, &x_moved, &w_moved));
+            for n in 0..c.y.elements() as u64 {
+                let index = unravel(n, &c.y.dims);
+                assert_eq!(a.element(&index), b.element(&index), "{layouts}");
+            }
         }
     }
 
-    fn exact_output(c: &Convolution, x: &[f64], w: &[f64]) -> Vec<u8> {
+    fn exact_output(c: &Convolution, x: &Values, w: &Values) -> Vec<u8> {
         let reference = Reference::new(c, x, w);
         let mut bytes = poison(&c.y);
         let width = width(c.y.data_type);
         for n in 0..c.y.elements() as u64 {
             let index = unravel(n, &c.y.dims);
-            let value = encode(c.y.data_type, &[reference.element(&index).value]);
+            let value = encode(c.y.data_type, [reference.element(&index).value].into_iter());
             bytes[offset(&c.y, &index) * width..][..width].copy_from_slice(&value);
         }
         bytes
@@ -384,7 +409,7 @@ mod tests {
     fn a_correct_output_passes_in_every_type() {
         for base in ["conv", "convfp16", "convbfp16", "convint8"] {
             let c = convolution(&format!("{base} -n 2 -c 8 -k 4 -H 6 -W 6"));
-            let (x, w) = (input(&c.x, 0), input(&c.w, 1));
+            let (x, w) = inputs(&c);
             let verdict = Reference::new(&c, &x, &w).check(&[exact_output(&c, &x, &w)]);
             assert_eq!(verdict.failure, None, "{base}");
             assert!(verdict.error <= verdict.tolerance && verdict.compared == 128, "{base}: {verdict:?}");
@@ -394,7 +419,7 @@ mod tests {
     #[test]
     fn wrong_outputs_fail() {
         let c = convolution("conv -n 1 -c 4 -k 2 -H 4 -W 4");
-        let (x, w) = (input(&c.x, 0), input(&c.w, 1));
+        let (x, w) = inputs(&c);
         let good = exact_output(&c, &x, &w);
         let failure = |place: usize, element: [u8; 4]| {
             let mut bytes = good.clone();
@@ -412,7 +437,7 @@ mod tests {
 
     #[test]
     fn gaps_must_stay_as_they_were() {
-        let tensor = Tensor { data_type: DataType::Half, cast_type: None, dims: vec![2, 2], strides: vec![3, 1], layout: "" };
+        let tensor = Tensor { data_type: DataType::Half, cast_type: None, dims: vec![2, 2], strides: vec![3, 1], vector: 1, layout: "" };
         let mut output = poison(&tensor);
         for place in [0, 1, 3, 4] {
             output[2 * place..][..2].copy_from_slice(&[0, 0]);
@@ -439,14 +464,14 @@ mod tests {
         let c = convolution("convfp16 -n 1 -c 1 -k 1 -H 1 -W 1 -y 1 -x 1");
         let mut output = poison(&c.y);
         output[..2].copy_from_slice(&f16::INFINITY.to_le_bytes());
-        assert_eq!(Reference::new(&c, &[1e4], &[1e4]).check(&[output.clone()]).failure, None);
-        assert!(Reference::new(&c, &[1.0], &[1.0]).check(&[output]).failure.is_some());
+        assert_eq!(Reference::new(&c, &whole(&[10_000]), &whole(&[10_000])).check(&[output.clone()]).failure, None);
+        assert!(Reference::new(&c, &whole(&[1]), &whole(&[1])).check(&[output]).failure.is_some());
     }
 
     #[test]
     fn large_problems_are_sampled() {
         let c = convolution("conv -n 64 -c 64 -k 64 -H 56 -W 56");
-        let (x, w) = (vec![0.0; c.x.extent() as usize], vec![0.0; c.w.extent() as usize]);
+        let (x, w) = inputs(&c);
         assert_eq!(Reference::new(&c, &x, &w).indices().count(), SAMPLES as usize);
     }
 }

@@ -74,6 +74,11 @@ impl TraceFile {
         json.then_some(Self { path, start, ours: false })
     }
 
+    /// From now on only lines written later count.
+    pub fn start_here(&mut self) {
+        self.start = fs::metadata(&self.path).map_or(self.start, |m| m.len());
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

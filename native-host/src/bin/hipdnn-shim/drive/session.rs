@@ -1,12 +1,10 @@
-//! `drive`: a MIOpenDriver line through libMIOpen, as the driver would call it, with the result verified and the route reported.
-//!
-//! The sequence of calls, the measuring and the environment are here; the edges to the libraries are in `libraries`, the expected
-//! values in `reference`, and how it all looks in `output`.
+//! A process that runs lines through libMIOpen as MIOpenDriver would call it: libraries, environment, trace, the sequence of calls,
+//! measuring. Which lines, and what is printed, is decided elsewhere in this folder; the edges to the libraries are in `libraries`, the
+//! expected values in `reference`.
 
 use std::{
     env,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Instant,
 };
 
@@ -18,10 +16,10 @@ use miopen_api::{convolution_mode, fwd_algorithm};
 use crate::{
     Usage,
     convolution::Convolution,
-    flags::{Direction, Line, Role},
+    flags::{Direction, Line},
     libraries::{Buffer, CallError, Forward, Hip, MiOpen, Owned, beside},
     output::Record,
-    reference::{self, Reference},
+    reference::{self, Reference, Values},
     trace::{self, TraceFile},
 };
 
@@ -36,74 +34,40 @@ const NATIVE_BESIDE: &[&str] = &["../lib/reference/libMIOpen_private.so.1", "lib
 /// Where a hipDNN backend may lie beside this executable.
 const BACKEND_BESIDE: &[&str] = &["../lib/reference/libhipdnn_backend.so", "../lib/libhipdnn_backend.so", "libhipdnn_backend.so"];
 
-/// Command line of `drive`.
-#[derive(Args)]
-pub struct Options {
-    /// One JSON object for each direction, instead of text
-    #[arg(long)]
-    json: bool,
+/// What lines run on.
+#[derive(Args, Clone)]
+pub struct Settings {
     /// The libMIOpen to run on (default: the one beside this program, else the loader's)
     #[arg(long, value_name = "LIB")]
-    shim: Option<PathBuf>,
+    pub shim: Option<PathBuf>,
     /// The native MIOpen behind the shim
     #[arg(long, value_name = "LIB")]
-    native: Option<PathBuf>,
+    pub native: Option<PathBuf>,
     /// The hipDNN backend
     #[arg(long, value_name = "LIB")]
-    backend: Option<PathBuf>,
+    pub backend: Option<PathBuf>,
     /// The HIP runtime
     #[arg(long, value_name = "LIB")]
-    hip: Option<PathBuf>,
+    pub hip: Option<PathBuf>,
     /// Whether the shim forwards
     #[arg(long, value_enum, default_value = "on")]
-    forwarding: Forwarding,
+    pub forwarding: Forwarding,
     /// Leave the environment as it is: no variable of the shim is set
     #[arg(long)]
-    keep_environment: bool,
-    /// The MIOpenDriver line: base name and flags
-    #[arg(value_name = "BASE FLAGS", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    line: Vec<String>,
+    pub keep_environment: bool,
 }
 
+/// Whether the shim forwards.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Forwarding {
+pub enum Forwarding {
+    /// It does, what it can.
     On,
+    /// Every call is native's.
     Off,
 }
 
-/// Runs the verb.
-pub fn run(options: &Options) -> Result<ExitCode> {
-    let line = Line::parse(&options.line)?;
-    let (directions, named) = line.directions()?;
-    let convolution = Convolution::from_line(&line)?;
-    drivable(&convolution, &line)?;
-    remarks(options, &line, named);
-    let mut code = 0;
-    if directions.contains(&Direction::Forward) {
-        let record = forward(options, &line, &convolution)?;
-        if options.json {
-            record.print_json()?
-        } else {
-            record.print(&line, &convolution)
-        }
-        code = u8::from(!record.is_good());
-    } else {
-        code = code.max(2);
-    }
-    for direction in directions.into_iter().filter(|d| *d != Direction::Forward) {
-        remark(options, &format!("direction {}: not driven yet", direction.name()));
-        if options.json {
-            Record::new(&line, direction).print_json()?;
-        }
-    }
-    Ok(ExitCode::from(code))
-}
-
 /// Refuses what this tool could only run as something else.
-fn drivable(convolution: &Convolution, line: &Line) -> Result<(), Usage> {
-    if convolution.vector_length > 1 {
-        return Err(Usage("not driven yet: vectorised layouts (--tensor_vect 1)".into()));
-    }
+pub fn drivable(convolution: &Convolution, line: &Line) -> Result<(), Usage> {
     if [&convolution.x, &convolution.w, &convolution.y].iter().any(|t| t.cast_type.is_some()) {
         return Err(Usage("not driven yet: cast types".into()));
     }
@@ -116,58 +80,61 @@ fn drivable(convolution: &Convolution, line: &Line) -> Result<(), Usage> {
     Ok(())
 }
 
-/// Says what the driver would have done in addition.
-fn remarks(options: &Options, line: &Line, named: bool) {
-    if !named {
-        remark(options, "-F 0: only the forward direction is driven");
-    }
-    for (flag, value) in line.changed(Role::Missing) {
-        remark(options, &format!("--{} {value} is not driven yet: {}", flag.long, flag.meaning));
-    }
+/// The loaded libraries of this process. There can be one: the shim reads its environment once.
+pub struct Session {
+    hip: Hip,
+    miopen: MiOpen,
+    trace: Option<TraceFile>,
+    forwards: bool,
 }
 
-/// Text for people: beside the records when those are read by programs.
-fn remark(options: &Options, text: &str) {
-    if options.json { eprintln!("{text}") } else { println!("{text}") }
-}
+impl Session {
+    /// Sets the environment and loads the libraries.
+    pub fn open(settings: &Settings) -> Result<Self> {
+        let trace = if settings.keep_environment { TraceFile::of_environment() } else { Some(TraceFile::temporary()?) };
+        if !settings.keep_environment {
+            set_environment(settings, trace.as_ref().map(TraceFile::path));
+        }
+        // HIP first, as the loader would: MIOpen finds it in the process.
+        let named = settings.hip.clone().or_else(|| env::var_os(HIP_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from));
+        let hip = Hip::load(named.as_deref())?;
+        let miopen = MiOpen::load(settings.shim.as_deref())?;
+        Ok(Self { hip, miopen, trace, forwards: forwards(settings) })
+    }
 
-/// Drives the forward direction.
-fn forward(options: &Options, line: &Line, convolution: &Convolution) -> Result<Record> {
-    let trace = if options.keep_environment { TraceFile::of_environment() } else { Some(TraceFile::temporary()?) };
-    if !options.keep_environment {
-        set_environment(options, trace.as_ref().map(TraceFile::path));
+    /// Drives the forward direction of a line.
+    pub fn forward(&mut self, line: &Line, convolution: &Convolution) -> Result<Record> {
+        if let Some(trace) = &mut self.trace {
+            trace.start_here();
+        }
+        let run = Run { hip: &self.hip, miopen: &self.miopen, line, convolution, lenient: self.forwards };
+        let mut record = Record::new(line, Direction::Forward);
+        let outcome = run.drive(&mut record);
+        fill_route(&mut record, self.trace.as_ref(), self.forwards);
+        if let Err(error) = outcome {
+            fill_failure(&mut record, error, self.forwards)?;
+        }
+        Ok(record)
     }
-    // HIP first, as the loader would: MIOpen finds it in the process.
-    let named = options.hip.clone().or_else(|| env::var_os(HIP_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from));
-    let hip = Hip::load(named.as_deref())?;
-    let miopen = MiOpen::load(options.shim.as_deref())?;
-    let run = Run { hip: &hip, miopen: &miopen, line, convolution, lenient: forwards(options) };
-    let mut record = Record::new(line, Direction::Forward);
-    let outcome = run.drive(&mut record);
-    fill_route(&mut record, trace.as_ref(), forwards(options));
-    if let Err(error) = outcome {
-        fill_failure(&mut record, error, forwards(options))?;
-    }
-    Ok(record)
 }
 
 /// Whether forwarding is asked for. With the environment kept, any value that is set may mean so.
-fn forwards(options: &Options) -> bool {
-    if options.keep_environment { env::var_os("MIOPEN_HIPDNN_FORWARDING").is_some() } else { options.forwarding == Forwarding::On }
+fn forwards(settings: &Settings) -> bool {
+    if settings.keep_environment { env::var_os("MIOPEN_HIPDNN_FORWARDING").is_some() } else { settings.forwarding == Forwarding::On }
 }
 
 /// Tells the shim what the options say. It reads the environment at its first call.
-fn set_environment(options: &Options, trace: Option<&Path>) {
+fn set_environment(settings: &Settings, trace: Option<&Path>) {
     let set = |name: &str, value: &Path| {
         // SAFETY: this program has one thread, and no library has been loaded yet.
         unsafe { env::set_var(name, value) }
     };
-    let forwarding = if options.forwarding == Forwarding::On { "1" } else { "0" };
+    let forwarding = if settings.forwarding == Forwarding::On { "1" } else { "0" };
     set("MIOPEN_HIPDNN_FORWARDING", Path::new(forwarding));
     let libraries = [
-        ("MIOPEN_HIPDNN_NATIVE_LIBRARY", &options.native, NATIVE_BESIDE),
-        ("MIOPEN_HIPDNN_BACKEND_LIBRARY", &options.backend, BACKEND_BESIDE),
-        (HIP_VARIABLE, &options.hip, Hip::BESIDE),
+        ("MIOPEN_HIPDNN_NATIVE_LIBRARY", &settings.native, NATIVE_BESIDE),
+        ("MIOPEN_HIPDNN_BACKEND_LIBRARY", &settings.backend, BACKEND_BESIDE),
+        (HIP_VARIABLE, &settings.hip, Hip::BESIDE),
     ];
     for (name, option, relative) in libraries {
         // What the caller's environment names is nearer to their mind than what happens to lie beside this program.
@@ -230,10 +197,9 @@ impl Run<'_> {
     fn drive(&self, record: &mut Record) -> Result<()> {
         let c = self.convolution;
         let handle = self.miopen.handle()?;
-        let tensor = |t: &crate::convolution::Tensor| self.miopen.tensor(t.data_type, &t.dims, &t.strides);
-        let tensors = [tensor(&c.x)?, tensor(&c.w)?, tensor(&c.y)?];
+        let tensors = [self.miopen.tensor(&c.x)?, self.miopen.tensor(&c.w)?, self.miopen.tensor(&c.y)?];
         let convolution = self.convolution_descriptor()?;
-        let (x, w) = (reference::input(&c.x, 0), reference::input(&c.w, 1));
+        let (x, w) = (Values::input(&c.x, 0), Values::input(&c.w, 1));
         let buffers = [self.upload(c.x.data_type, &x)?, self.upload(c.w.data_type, &w)?, self.poisoned()?];
         let [x_buffer, w_buffer, y_buffer] = &buffers;
         let call = Forward { handle: &handle, convolution: &convolution, tensors: &tensors, buffers: [x_buffer, w_buffer, y_buffer] };
@@ -258,8 +224,8 @@ impl Run<'_> {
         Ok(descriptor)
     }
 
-    fn upload(&self, data_type: DataType, values: &[f64]) -> Result<Buffer<'_>> {
-        let bytes = reference::encode(data_type, values);
+    fn upload(&self, data_type: DataType, values: &Values) -> Result<Buffer<'_>> {
+        let bytes = values.encode(data_type);
         let buffer = self.hip.allocate(bytes.len())?;
         buffer.write(&bytes)?;
         Ok(buffer)
@@ -352,7 +318,7 @@ mod tests {
             drivable(&Convolution::from_line(&line).unwrap(), &line).err().map(|usage| usage.0)
         };
         assert_eq!(refusal("conv"), None);
-        assert!(refusal("conv -c 4 -k 4 -Z 1 -L 4").unwrap().contains("vectorised"));
+        assert_eq!(refusal("conv -c 4 -k 4 -Z 1 -L 4"), None);
         assert!(refusal("conv -R bf8").unwrap().contains("cast"));
         assert!(refusal("conv -n 65536 -c 65536 -k 1").unwrap().contains("more than"));
         assert!(refusal("conv -i -1").unwrap().contains("iter"));

@@ -1,0 +1,113 @@
+//! `drive`: MIOpenDriver lines through libMIOpen, as the driver would call it, with the result verified and the route reported.
+//!
+//! The command line is here. One process that drives lines is a `session`; a file of lines is a `corpus`, which `workers` drive in
+//! processes of their own, and a `summary` counts what came of them.
+
+mod corpus;
+mod session;
+mod summary;
+mod workers;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::{
+    Usage,
+    convolution::Convolution,
+    flags::{Direction, Line, Role},
+    output::Record,
+};
+use session::{Session, Settings, drivable};
+
+/// Command line of `drive`.
+#[derive(Args)]
+pub struct Options {
+    /// One JSON object for each direction, instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    corpus: corpus::Options,
+    /// Drive lines from stdin, each a JSON list of words, and answer each with one JSON record
+    #[arg(long, hide = true)]
+    worker: bool,
+    /// The MIOpenDriver line: base name and flags
+    #[arg(value_name = "BASE FLAGS", required_unless_present_any = ["corpus", "worker"], trailing_var_arg = true, allow_hyphen_values = true)]
+    line: Vec<String>,
+}
+
+/// Runs the verb.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    match &options.corpus.corpus {
+        _ if options.worker => workers::serve(&options.settings),
+        Some(_) if !options.line.is_empty() => Err(Usage("a corpus or a line, not both".into()).into()),
+        Some(file) => drive_corpus(options, file.clone()),
+        None => drive_line(options),
+    }
+}
+
+fn drive_line(options: &Options) -> Result<ExitCode> {
+    let line = Line::parse(&options.line)?;
+    let (directions, named) = line.directions()?;
+    let convolution = Convolution::from_line(&line)?;
+    drivable(&convolution, &line)?;
+    remarks(options, &line, named);
+    let mut code = 0;
+    if directions.contains(&Direction::Forward) {
+        let record = Session::open(&options.settings)?.forward(&line, &convolution)?;
+        if options.json {
+            record.print_json()?
+        } else {
+            record.print(&line, &convolution)
+        }
+        code = u8::from(!record.is_good());
+    } else {
+        code = code.max(2);
+    }
+    for direction in directions.into_iter().filter(|d| *d != Direction::Forward) {
+        remark(options, &format!("direction {}: not driven yet", direction.name()));
+        if options.json {
+            Record::new(&line, direction).print_json()?;
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Says what the driver would have done in addition.
+fn remarks(options: &Options, line: &Line, named: bool) {
+    if !named {
+        remark(options, "-F 0: only the forward direction is driven");
+    }
+    for (flag, value) in line.changed(Role::Missing) {
+        remark(options, &format!("--{} {value} is not driven yet: {}", flag.long, flag.meaning));
+    }
+}
+
+/// Text for people: beside the records when those are read by programs.
+fn remark(options: &Options, text: &str) {
+    if options.json { eprintln!("{text}") } else { println!("{text}") }
+}
+
+/// Drives a file of lines once for each engine profile; fails if any line failed under any.
+fn drive_corpus(options: &Options, file: PathBuf) -> Result<ExitCode> {
+    let selection = corpus::read(&file, &options.corpus)?;
+    let mut failed = 0;
+    if !options.json {
+        println!("{}\n", summary::selection(&selection));
+    }
+    for profile in options.corpus.profiles() {
+        let outcomes = workers::drive(&options.settings, profile, &selection.entries, options.corpus.jobs())?;
+        let summary = summary::Summary::of(profile.name(), &selection.entries, &outcomes);
+        failed += summary.failed();
+        if options.json {
+            outcomes.iter().for_each(|outcome| println!("{}", outcome.json(profile.name())));
+            println!("{}", serde_json::to_string(&summary)?);
+        } else {
+            println!("{summary}");
+        }
+    }
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}

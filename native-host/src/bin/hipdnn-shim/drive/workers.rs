@@ -1,0 +1,190 @@
+//! Many lines, each driven in a process that a crash may take away without harm to the others: the processes, what they are told and
+//! answer, and the progress bar. Which lines, and what their results mean, is decided elsewhere in this folder.
+
+use std::{
+    env,
+    io::{BufRead as _, BufReader, Lines, Write as _, stdin},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use anyhow::{Context as _, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    corpus::{Entry, Profile},
+    session::{Forwarding, Session, Settings, drivable},
+};
+use crate::{convolution::Convolution, flags::Line};
+
+/// The reference backend's variable for the profile.
+const PROFILE_VARIABLE: &str = "REFERENCE_HIPDNN_PROFILE";
+
+/// What came of a line: its record, or what became of the process that drove it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    command: String,
+    record: Result<Value, String>,
+}
+
+/// What of a record counts.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct Seen {
+    /// `hipdnn`, `native`, …
+    pub route: String,
+    /// The rule that declined it.
+    pub rule: Option<String>,
+    /// MIOpen's status.
+    pub status: i32,
+    /// Whether the output was looked at and is right.
+    pub verified: Option<bool>,
+    /// What is wrong.
+    pub failure: Option<String>,
+}
+
+impl Outcome {
+    /// What counts, or why there is no record.
+    pub fn seen(&self) -> Result<Seen, String> {
+        let record = self.record.clone()?;
+        // A worker answers records and `failure`s, nothing else.
+        serde_json::from_value(record).map_err(|error| error.to_string())
+    }
+
+    /// As one JSON line.
+    pub fn json(&self, profile: &str) -> Value {
+        let mut value = match &self.record {
+            Ok(record) => record.clone(),
+            Err(failure) => json!({ "command": self.command, "failure": failure, "verified": null }),
+        };
+        value["profile"] = profile.into();
+        value
+    }
+
+    #[cfg(test)]
+    pub fn of(command: &str, record: Result<Value, String>) -> Self {
+        Self { command: command.into(), record }
+    }
+}
+
+/// A worker: answers one record for each line of words on stdin.
+pub fn serve(settings: &Settings) -> Result<ExitCode> {
+    let mut session = Session::open(settings)?;
+    for words in stdin().lock().lines() {
+        let answer = answer(&mut session, &words?).unwrap_or_else(|error| json!({ "failure": format!("{error:#}") }));
+        println!("{answer}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn answer(session: &mut Session, words: &str) -> Result<Value> {
+    let line = Line::parse(&serde_json::from_str::<Vec<String>>(words)?)?;
+    let convolution = Convolution::from_line(&line)?;
+    drivable(&convolution, &line)?;
+    Ok(serde_json::to_value(session.forward(&line, &convolution)?)?)
+}
+
+/// Drives all lines under a profile; answers the outcomes in the order of the lines.
+pub fn drive(settings: &Settings, profile: Profile, entries: &[Entry], jobs: usize) -> Result<Vec<Outcome>> {
+    let bar = progress(profile, entries.len())?;
+    // The largest first, so that no process is left alone with one of them at the end.
+    let mut order: Vec<usize> = (0..entries.len()).collect();
+    order.sort_by(|a, b| entries[*b].gmac.total_cmp(&entries[*a].gmac));
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(vec![None; entries.len()]);
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(entries.len()) {
+            scope.spawn(|| {
+                let mut worker = None;
+                while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = ask(&mut worker, settings, profile, &entries[index]);
+                    outcomes.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(outcome);
+                    bar.inc(1);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcomes.into_iter().map(|outcome| outcome.context("a line was not driven")).collect()
+}
+
+/// On stderr, and only if that is a terminal.
+fn progress(profile: Profile, lines: usize) -> Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {pos}/{len}, {eta} left")?.progress_chars("=> ");
+    Ok(ProgressBar::new(lines as u64).with_style(style).with_prefix(profile.name()))
+}
+
+/// Has a line driven, by the worker there is or a new one.
+fn ask(worker: &mut Option<Worker>, settings: &Settings, profile: Profile, entry: &Entry) -> Outcome {
+    let record = match worker.take().map_or_else(|| Worker::start(settings, profile), Ok) {
+        Err(error) => Err(format!("{error:#}")),
+        Ok(mut started) => match started.ask(&entry.words) {
+            Ok(record) => {
+                *worker = Some(started);
+                Ok(record)
+            }
+            Err(error) => Err(format!("{error:#}; {}", started.end())),
+        },
+    };
+    Outcome { command: entry.command.clone(), record }
+}
+
+/// A process that drives lines.
+struct Worker {
+    process: Child,
+    words: ChildStdin,
+    records: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    fn start(settings: &Settings, profile: Profile) -> Result<Self> {
+        let mut command = Command::new(env::current_exe()?);
+        command.args(["drive", "--worker"]).args(arguments(settings)).env(PROFILE_VARIABLE, profile.name());
+        // Native says on stderr what it does not implement: for a whole corpus that is noise, and the record holds the status.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().context("starting a worker")?;
+        let words = process.stdin.take().context("no pipe to the worker")?;
+        let records = BufReader::new(process.stdout.take().context("no pipe from the worker")?).lines();
+        Ok(Self { process, words, records })
+    }
+
+    fn ask(&mut self, words: &[String]) -> Result<Value> {
+        // If it is gone, what it said last is not known, but how it ended is.
+        const GONE: &str = "the process that drove it ended (drive the line alone to see why)";
+        writeln!(self.words, "{}", json!(words)).context(GONE)?;
+        let record = self.records.next().context(GONE)?.context(GONE)?;
+        serde_json::from_str(&record).context("no record")
+    }
+
+    /// How the process ended, which is made sure of.
+    fn end(mut self) -> String {
+        // It ended by itself, or is of no use any more.
+        let _ = self.process.kill();
+        self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+    }
+}
+
+/// The command line that gives a worker the same settings.
+fn arguments(settings: &Settings) -> Vec<std::ffi::OsString> {
+    let mut arguments = Vec::new();
+    for (flag, value) in
+        [("--shim", &settings.shim), ("--native", &settings.native), ("--backend", &settings.backend), ("--hip", &settings.hip)]
+    {
+        if let Some(path) = value {
+            arguments.extend([flag.into(), path.clone().into_os_string()]);
+        }
+    }
+    let forwarding = if settings.forwarding == Forwarding::On { "on" } else { "off" };
+    arguments.extend(["--forwarding".into(), forwarding.into()]);
+    if settings.keep_environment {
+        arguments.push("--keep-environment".into());
+    }
+    arguments
+}
