@@ -52,6 +52,17 @@ pub enum ComponentError {
     Trap(String),
 }
 
+/// Stages of loading a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// wasmtime's engine exists.
+    Engine,
+    /// The precompiled component is in memory.
+    Load,
+    /// It has an instance, and has said what it is.
+    Instantiate,
+}
+
 /// An id and what it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -98,11 +109,20 @@ pub struct Translator {
 impl Translator {
     /// Loads the embedded translator. Nothing is compiled.
     pub fn embedded() -> Result<Self, ComponentError> {
+        Self::embedded_observed(|_| {})
+    }
+
+    /// As [`Translator::embedded`], saying which stage is done: what a cold start costs is measured from here.
+    pub fn embedded_observed(mut done: impl FnMut(Stage)) -> Result<Self, ComponentError> {
         let engine = Engine::new(&settings::config()).map_err(load_error)?;
+        done(Stage::Engine);
         // SAFETY: the bytes are part of this library, written by its own build script with the same wasmtime and the same settings;
         // nobody can have changed them without being able to change the library itself.
         let component = unsafe { Component::deserialize(&engine, EMBEDDED_PRECOMPILED) }.map_err(load_error)?;
-        Self::new(engine, component, EMBEDDED)
+        done(Stage::Load);
+        let translator = Self::new(engine, component, EMBEDDED)?;
+        done(Stage::Instantiate);
+        Ok(translator)
     }
 
     /// Compiles a component that somebody brings. Refused before compiling: anything with an import, or without the exports of a

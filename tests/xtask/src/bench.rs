@@ -9,12 +9,15 @@ use anyhow::{Context as _, Result, ensure};
 pub enum Bench {
     /// What a call costs that is only passed through: the exported stub, a direct call, a plain C forwarding function.
     Hop,
+    /// What translation costs: from nothing, warm, and beside the same rules natively; memory, threads, signals.
+    Translate,
 }
 
 /// Runs one.
 pub fn run(which: Bench, dist: &Path) -> Result<()> {
     match which {
         Bench::Hop => hop(dist),
+        Bench::Translate => translate(),
     }
 }
 
@@ -40,6 +43,13 @@ fn hop(dist: &Path) -> Result<()> {
         .env("MIOPEN_HIPDNN_NATIVE_LIBRARY", &native)
         .env_remove("MIOPEN_HIPDNN_FORWARDING")
         .status()?;
+    ensure!(status.success(), "the benchmark failed");
+    Ok(())
+}
+
+/// The benchmark is a program of the workspace, which `dist` has built.
+fn translate() -> Result<()> {
+    let status = Command::new(crate::build::root().join("target/release/translate-bench")).status()?;
     ensure!(status.success(), "the benchmark failed");
     Ok(())
 }
