@@ -202,6 +202,8 @@ pub struct Convolution {
     pub dilation: Vec<i64>,
     pub mode: i32,
     pub compute: i32,
+    /// Of all tensors.
+    pub alignment: i64,
 }
 
 impl Convolution {
@@ -226,6 +228,7 @@ impl Convolution {
             dilation: dilation.to_vec(),
             mode: convolution_mode::CROSS_CORRELATION,
             compute: data_type::FLOAT,
+            alignment: 16,
         }
     }
 
@@ -253,8 +256,11 @@ impl Convolution {
 
     /// A finalized graph; unique ids 1, 2 and 3 are x, w and y.
     pub fn graph(&self, handle: &Handle) -> D {
-        let tensors =
-            [(1, &self.x), (2, &self.w), (3, &self.y)].map(|(uid, (data_type, dims, strides))| tensor(uid, *data_type, dims, strides));
+        let tensors = [(1, &self.x), (2, &self.w), (3, &self.y)].map(|(uid, (data_type, dims, strides))| {
+            let tensor = unfinalized_tensor(uid, *data_type, dims, strides);
+            assert_eq!(tensor.int64s(a::TENSOR_BYTE_ALIGNMENT, &[self.alignment]), OK);
+            tensor.finalized()
+        });
         graph(handle, &[&self.operation([&tensors[0], &tensors[1], &tensors[2]])])
     }
 
