@@ -395,6 +395,25 @@ fn many_blocks() {
 }
 
 #[test]
+fn dimensions_of_one_may_have_any_stride() {
+    let geometries: [Geometry; 3] = [
+        ("rows", &[1, 9, 1, 12], &[10, 9, 1, 3], [&[0, 1], &[0, 1], &[3, 2], &[1, 1]]),
+        ("a column", &[1, 1, 12, 1], &[1, 1, 3, 1], [&[1, 2], &[1, 2], &[1, 3], &[1, 1]]),
+        ("a point", &[1, 9, 1, 1], &[1, 9, 1, 1], [&[0, 0], &[0, 0], &[1, 1], &[1, 1]]),
+    ];
+    for (name, x, w, parameters) in geometries {
+        for stride in [0, 1, 7, i64::MAX] {
+            let mut case = Convolution::new(x, w, parameters);
+            for tensor in [&mut case.x, &mut case.w, &mut case.y] {
+                let ones = tensor.1.iter().zip(&mut tensor.2).filter(|(dim, _)| **dim == 1);
+                ones.for_each(|(_, of_one)| *of_one = stride);
+            }
+            check_all_directions(name, &case);
+        }
+    }
+}
+
+#[test]
 fn the_workspace_is_bounded() {
     let handle = Handle::new();
     let workspace = |case: &Convolution| {

@@ -14,9 +14,10 @@ use super::{
     Addresses,
     columns::{Order, Shape, gather, scatter},
     element::Number,
+    operands::{self, Every},
     problem::{Direction, Layout, Problem},
     taps::Image,
-    view::{Axis, Inner, Matrix, View, multiply},
+    view::{Inner, Matrix, View, multiply},
     workspace,
 };
 
@@ -60,15 +61,15 @@ fn is_matrix<T: Number>(layout: &Layout, view: &View, shortest: usize) -> bool {
 impl Dense {
     /// `None` if its workspace does not fit into memory.
     pub(super) fn new<T: Number>(problem: &Problem) -> Option<Self> {
-        let (x, y) = (image_view(problem, 0, 0..problem.channels), map_view(problem, 0));
+        let (x, y) = (operands::image(problem, 0..problem.channels), operands::map(problem, Every::of_group(problem, 0)));
         let pointwise = problem.is_pointwise();
         let x_in_place = pointwise && is_matrix::<T>(&problem.x, &x, LONG_RUN);
         let y_in_place = is_matrix::<T>(&problem.y, &y, LONG_RUN);
         let channels = channels::<T>(problem, pointwise);
+        // With taps outside, some of the channels are no matrix.
         let in_order = |order| {
-            is_matrix::<T>(&problem.w, &filter_view(problem, 0, 0..problem.channels, order), usize::MAX) && {
-                order == Order::ChannelsOuter || channels == problem.channels
-            }
+            let view = operands::filter(problem, Every::of_group(problem, 0), 0..problem.channels, order);
+            is_matrix::<T>(&problem.w, &view, usize::MAX) && (order == Order::ChannelsOuter || channels == problem.channels)
         };
         let inner = x.inner();
         let order = match inner {
@@ -157,39 +158,6 @@ fn channels<T: Number>(problem: &Problem, pointwise: bool) -> usize {
     problem.channels.min(by_columns.min(by_image).max(1))
 }
 
-fn axes<'a>(dims: &'a [usize], strides: &'a [usize]) -> impl Iterator<Item = Axis> + 'a {
-    dims.iter().zip(strides).map(|(&count, &stride)| Axis { count, stride })
-}
-
-/// Channels of one group of x; columns are positions of all images.
-fn image_view(problem: &Problem, group: usize, channels: Range<usize>) -> View {
-    let strides = &problem.x.strides;
-    let rows = Axis { count: channels.len(), stride: strides[1] };
-    let columns = axes(&[problem.batch], strides).chain(axes(&problem.input, &strides[2..])).collect::<Vec<_>>();
-    View::new(&problem.x, (group * problem.channels + channels.start) * strides[1], rows, columns)
-}
-
-/// One group of y; columns are positions of all images.
-fn map_view(problem: &Problem, group: usize) -> View {
-    let strides = &problem.y.strides;
-    let rows = Axis { count: problem.filters, stride: strides[1] };
-    let columns = axes(&[problem.batch], strides).chain(axes(&problem.output, &strides[2..])).collect::<Vec<_>>();
-    View::new(&problem.y, group * problem.filters * strides[1], rows, columns)
-}
-
-/// One group of w; columns are channels and taps.
-fn filter_view(problem: &Problem, group: usize, channels: Range<usize>, order: Order) -> View {
-    let strides = &problem.w.strides;
-    let rows = Axis { count: problem.filters, stride: strides[0] };
-    let channel = Axis { count: channels.len(), stride: strides[1] };
-    let mut columns: Vec<_> = axes(&problem.taps, &strides[2..]).collect();
-    match order {
-        Order::ChannelsOuter => columns.insert(0, channel),
-        Order::TapsOuter => columns.push(channel),
-    }
-    View::new(&problem.w, group * problem.filters * strides[0] + channels.start * strides[1], rows, columns)
-}
-
 /// One execution. All functions have the contract of [`Dense::run`].
 struct Work<'a, T> {
     dense: &'a Dense,
@@ -217,7 +185,7 @@ impl<T: Number> Work<'_, T> {
                 }
                 if !self.dense.y_in_place {
                     let packed = &self.y[..filters * positions.len()];
-                    map_view(self.problem, group).store(self.addresses.y, positions, self.dense.y_inner, packed);
+                    self.map_view(group).store(self.addresses.y, positions, self.dense.y_inner, packed);
                 }
             }
         }
@@ -262,6 +230,19 @@ impl<T: Number> Work<'_, T> {
         }
     }
 
+    fn image_view(&self, group: usize, channels: &Range<usize>) -> View {
+        let first = group * self.problem.channels;
+        operands::image(self.problem, first + channels.start..first + channels.end)
+    }
+
+    fn map_view(&self, group: usize) -> View {
+        operands::map(self.problem, Every::of_group(self.problem, group))
+    }
+
+    fn filter_view(&self, group: usize, channels: &Range<usize>) -> View {
+        operands::filter(self.problem, Every::of_group(self.problem, group), channels.clone(), self.dense.order)
+    }
+
     fn all_positions(&self) -> Range<usize> {
         0..self.problem.batch * self.problem.output_size()
     }
@@ -279,7 +260,7 @@ impl<T: Number> Work<'_, T> {
 
     unsafe fn w_matrix(&mut self, group: usize, channels: &Range<usize>) -> Matrix<T> {
         if self.dense.w_in_place {
-            let view = filter_view(self.problem, group, channels.clone(), self.dense.order);
+            let view = self.filter_view(group, channels);
             // SAFETY: by the contract; a tensor in place is one run.
             return unsafe { view.matrix(self.addresses.w, 0) };
         }
@@ -290,7 +271,7 @@ impl<T: Number> Work<'_, T> {
 
     unsafe fn x_matrix(&mut self, group: usize, channels: &Range<usize>, positions: &Range<usize>) -> Matrix<T> {
         if self.dense.x_in_place {
-            let view = image_view(self.problem, group, channels.clone());
+            let view = self.image_view(group, channels);
             // SAFETY: by the contract; blocks do not cross runs.
             return unsafe { view.matrix(self.addresses.x, positions.start) };
         }
@@ -301,14 +282,14 @@ impl<T: Number> Work<'_, T> {
     unsafe fn y_matrix(&mut self, group: usize, positions: &Range<usize>) -> Matrix<T> {
         if self.dense.y_in_place {
             // SAFETY: by the contract; blocks do not cross runs.
-            return unsafe { map_view(self.problem, group).matrix(self.addresses.y, positions.start) };
+            return unsafe { self.map_view(group).matrix(self.addresses.y, positions.start) };
         }
         Matrix::packed(self.y.as_mut_ptr(), self.dense.y_inner, self.problem.filters, positions.len())
     }
 
     unsafe fn load_filter(&mut self, group: usize) {
         for channels in self.channel_blocks().filter(|_| !self.dense.w_in_place) {
-            let view = filter_view(self.problem, group, channels.clone(), self.dense.order);
+            let view = self.filter_view(group, &channels);
             let part = self.filter_part(&channels);
             // SAFETY: by the contract.
             unsafe { view.load(self.addresses.w, 0..view.column_count(), Inner::Columns, &mut self.filter[part]) };
@@ -317,7 +298,7 @@ impl<T: Number> Work<'_, T> {
 
     unsafe fn store_filter(&mut self, group: usize) {
         for channels in self.channel_blocks().filter(|_| !self.dense.w_in_place) {
-            let view = filter_view(self.problem, group, channels.clone(), self.dense.order);
+            let view = self.filter_view(group, &channels);
             let part = self.filter_part(&channels);
             // SAFETY: by the contract.
             unsafe { view.store(self.addresses.w, 0..view.column_count(), Inner::Columns, &self.filter[part]) };
@@ -327,7 +308,7 @@ impl<T: Number> Work<'_, T> {
     unsafe fn load_y(&mut self, group: usize, positions: &Range<usize>) {
         if !self.dense.y_in_place {
             // SAFETY: by the contract.
-            unsafe { map_view(self.problem, group).load(self.addresses.y, positions.clone(), self.dense.y_inner, self.y) };
+            unsafe { self.map_view(group).load(self.addresses.y, positions.clone(), self.dense.y_inner, self.y) };
         }
     }
 
@@ -344,7 +325,7 @@ impl<T: Number> Work<'_, T> {
         // SAFETY: by the contract; the channels lie inside the tensor.
         unsafe {
             if self.dense.pointwise {
-                let view = image_view(problem, group, channels.clone());
+                let view = self.image_view(group, channels);
                 return view.load(self.addresses.x, positions.clone(), self.dense.inner, self.columns);
             }
             let strides = &problem.x.strides;
@@ -362,7 +343,7 @@ impl<T: Number> Work<'_, T> {
             return;
         }
         if self.dense.pointwise {
-            let (view, columns) = (image_view(problem, group, channels.clone()), &self.columns[..channels.len() * positions.len()]);
+            let (view, columns) = (self.image_view(group, channels), &self.columns[..channels.len() * positions.len()]);
             // SAFETY: by the contract.
             return unsafe { view.store(self.addresses.x, positions, self.dense.inner, columns) };
         }
@@ -381,7 +362,7 @@ impl<T: Number> Work<'_, T> {
             return;
         }
         let size = self.problem.input_size();
-        let (view, image) = (image_view(self.problem, group, channels.clone()), &self.image[..channels.len() * images.len() * size]);
+        let (view, image) = (self.image_view(group, channels), &self.image[..channels.len() * images.len() * size]);
         // SAFETY: by the contract.
         unsafe { view.store(self.addresses.x, images.start * size..images.end * size, self.dense.inner, image) };
     }

@@ -5,10 +5,12 @@ use std::ops::Range;
 
 use super::{
     Addresses,
+    columns::Order,
     element::Number,
+    operands::{self, Every},
     problem::{Direction, Problem},
     taps::{Image, Run, for_each_run},
-    view::{Axis, Inner, View},
+    view::{Inner, View},
     workspace,
 };
 
@@ -39,7 +41,7 @@ impl Depthwise {
 
     /// `None` if its workspace does not fit into memory.
     pub(super) fn new<T: Number>(problem: &Problem) -> Option<Self> {
-        let inner = image_view(problem, &(0..problem.groups)).inner();
+        let inner = operands::image(problem, 0..problem.groups).inner();
         let (bytes, fewest) = match inner {
             Inner::Columns => (PLANES, 1),
             Inner::Rows => (ROWS, FEWEST_GROUPS),
@@ -71,34 +73,6 @@ impl Depthwise {
     }
 }
 
-fn axes<'a>(dims: &'a [usize], strides: &'a [usize]) -> impl Iterator<Item = Axis> + 'a {
-    dims.iter().zip(strides).map(|(&count, &stride)| Axis { count, stride })
-}
-
-/// The channels of some groups; columns are positions of all images.
-fn image_view(problem: &Problem, groups: &Range<usize>) -> View {
-    let strides = &problem.x.strides;
-    let rows = Axis { count: groups.len(), stride: strides[1] };
-    let columns = axes(&[problem.batch], strides).chain(axes(&problem.input, &strides[2..])).collect::<Vec<_>>();
-    View::new(&problem.x, groups.start * strides[1], rows, columns)
-}
-
-/// The same filter of some groups: its part of y; columns are positions of all images.
-fn map_view(problem: &Problem, groups: &Range<usize>, filter: usize) -> View {
-    let strides = &problem.y.strides;
-    let rows = Axis { count: groups.len(), stride: strides[1] * problem.filters };
-    let columns = axes(&[problem.batch], strides).chain(axes(&problem.output, &strides[2..])).collect::<Vec<_>>();
-    View::new(&problem.y, (groups.start * problem.filters + filter) * strides[1], rows, columns)
-}
-
-/// The same filter of some groups; columns are taps.
-fn filter_view(problem: &Problem, groups: &Range<usize>, filter: usize) -> View {
-    let strides = &problem.w.strides;
-    let rows = Axis { count: groups.len(), stride: strides[0] * problem.filters };
-    let offset = (groups.start * problem.filters + filter) * strides[0];
-    View::new(&problem.w, offset, rows, axes(&problem.taps, &strides[2..]).collect::<Vec<_>>())
-}
-
 /// One execution. All functions have the contract of [`Depthwise::run`].
 struct Work<'a, T> {
     inner: Inner,
@@ -128,6 +102,16 @@ impl<T: Number> Work<'_, T> {
         }
     }
 
+    /// The same filter of every group.
+    fn every(&self, groups: &Range<usize>, filter: usize) -> Every {
+        let step = self.problem.filters;
+        Every { first: groups.start * step + filter, count: groups.len(), step }
+    }
+
+    fn filter_view(&self, groups: &Range<usize>, filter: usize) -> View {
+        operands::filter(self.problem, self.every(groups, filter), 0..1, Order::ChannelsOuter)
+    }
+
     fn filter_part(&self, groups: &Range<usize>, filter: usize) -> Range<usize> {
         let size = groups.len() * self.problem.tap_count();
         filter * size..(filter + 1) * size
@@ -138,7 +122,7 @@ impl<T: Number> Work<'_, T> {
             return self.w.fill(T::default());
         }
         for filter in 0..self.problem.filters {
-            let (view, part) = (filter_view(self.problem, groups, filter), self.filter_part(groups, filter));
+            let (view, part) = (self.filter_view(groups, filter), self.filter_part(groups, filter));
             // SAFETY: by the contract.
             unsafe { view.load(self.addresses.w, 0..view.column_count(), self.inner, &mut self.w[part]) };
         }
@@ -146,7 +130,7 @@ impl<T: Number> Work<'_, T> {
 
     unsafe fn finish_filters(&mut self, groups: &Range<usize>) {
         for filter in (0..self.problem.filters).filter(|_| self.problem.direction == Direction::Filter) {
-            let (view, part) = (filter_view(self.problem, groups, filter), self.filter_part(groups, filter));
+            let (view, part) = (self.filter_view(groups, filter), self.filter_part(groups, filter));
             // SAFETY: by the contract.
             unsafe { view.store(self.addresses.w, 0..view.column_count(), self.inner, &self.w[part]) };
         }
@@ -158,7 +142,7 @@ impl<T: Number> Work<'_, T> {
         }
         let size = self.problem.input_size();
         // SAFETY: by the contract.
-        unsafe { image_view(self.problem, groups).load(self.addresses.x, n * size..(n + 1) * size, self.inner, self.x) };
+        unsafe { operands::image(self.problem, groups.clone()).load(self.addresses.x, n * size..(n + 1) * size, self.inner, self.x) };
     }
 
     unsafe fn finish_image(&mut self, groups: &Range<usize>, n: usize) {
@@ -166,7 +150,7 @@ impl<T: Number> Work<'_, T> {
             let size = self.problem.input_size();
             let image = &self.x[..groups.len() * size];
             // SAFETY: by the contract.
-            unsafe { image_view(self.problem, groups).store(self.addresses.x, n * size..(n + 1) * size, self.inner, image) };
+            unsafe { operands::image(self.problem, groups.clone()).store(self.addresses.x, n * size..(n + 1) * size, self.inner, image) };
         }
     }
 
@@ -176,7 +160,9 @@ impl<T: Number> Work<'_, T> {
         }
         let size = self.problem.output_size();
         // SAFETY: by the contract.
-        unsafe { map_view(self.problem, groups, filter).load(self.addresses.y, n * size..(n + 1) * size, self.inner, self.y) };
+        unsafe {
+            operands::map(self.problem, self.every(groups, filter)).load(self.addresses.y, n * size..(n + 1) * size, self.inner, self.y)
+        };
     }
 
     unsafe fn finish_map(&mut self, groups: &Range<usize>, filter: usize, n: usize) {
@@ -184,7 +170,9 @@ impl<T: Number> Work<'_, T> {
             let size = self.problem.output_size();
             let map = &self.y[..groups.len() * size];
             // SAFETY: by the contract.
-            unsafe { map_view(self.problem, groups, filter).store(self.addresses.y, n * size..(n + 1) * size, self.inner, map) };
+            unsafe {
+                operands::map(self.problem, self.every(groups, filter)).store(self.addresses.y, n * size..(n + 1) * size, self.inner, map)
+            };
         }
     }
 

@@ -37,7 +37,7 @@ const CHUNK: usize = 64;
 
 /// # Safety
 /// Elements of type `E`, `step` apart, are readable for all of `out`.
-unsafe fn read<E: Copy, N>(from: *const u8, step: usize, out: &mut [N], convert: impl Fn(E) -> N) {
+unsafe fn read_each<E: Copy, N>(from: *const u8, step: usize, out: &mut [N], convert: impl Fn(E) -> N) {
     let from = from.cast::<E>();
     // The step is spelled out where it is 1, because only then the loop becomes vector code.
     if step == 1 {
@@ -55,7 +55,7 @@ unsafe fn read<E: Copy, N>(from: *const u8, step: usize, out: &mut [N], convert:
 
 /// # Safety
 /// Elements of type `E`, `step` apart, are writable for all of `numbers`.
-unsafe fn write<E, N: Copy>(numbers: &[N], to: *mut u8, step: usize, convert: impl Fn(N) -> E) {
+unsafe fn write_each<E, N: Copy>(numbers: &[N], to: *mut u8, step: usize, convert: impl Fn(N) -> E) {
     let to = to.cast::<E>();
     if step == 1 {
         for (i, &number) in numbers.iter().enumerate() {
@@ -73,26 +73,26 @@ unsafe fn write<E, N: Copy>(numbers: &[N], to: *mut u8, step: usize, convert: im
 /// Reads f16 by way of a chunk on the stack, because the fast conversion wants aligned slices.
 ///
 /// # Safety
-/// As for [`read`].
+/// As for [`read_each`].
 unsafe fn read_halves<N>(from: *const u8, step: usize, out: &mut [N], convert: impl Fn(&[f16], &mut [N])) {
     let mut chunk = [f16::ZERO; CHUNK];
     for (i, out) in out.chunks_mut(CHUNK).enumerate() {
         let chunk = &mut chunk[..out.len()];
         // SAFETY: by the contract of this function.
-        unsafe { read(from.add(i * CHUNK * step * size_of::<f16>()), step, chunk, f16::from_bits) };
+        unsafe { read_each(from.add(i * CHUNK * step * size_of::<f16>()), step, chunk, f16::from_bits) };
         convert(chunk, out);
     }
 }
 
 /// # Safety
-/// As for [`write`].
+/// As for [`write_each`].
 unsafe fn write_halves(numbers: &[f32], to: *mut u8, step: usize) {
     let mut chunk = [f16::ZERO; CHUNK];
     for (i, numbers) in numbers.chunks(CHUNK).enumerate() {
         let chunk = &mut chunk[..numbers.len()];
         chunk.convert_from_f32_slice(numbers);
         // SAFETY: by the contract of this function.
-        unsafe { write(chunk, to.add(i * CHUNK * step * size_of::<f16>()), step, f16::to_bits) };
+        unsafe { write_each(chunk, to.add(i * CHUNK * step * size_of::<f16>()), step, f16::to_bits) };
     }
 }
 
@@ -126,10 +126,10 @@ impl Number for f32 {
         // SAFETY: each arm reads elements of the type, as the caller promises.
         unsafe {
             match data_type {
-                data_type::FLOAT => read(from, step, out, |number: f32| number),
-                data_type::DOUBLE => read(from, step, out, |number: f64| number as f32),
+                data_type::FLOAT => read_each(from, step, out, |number: f32| number),
+                data_type::DOUBLE => read_each(from, step, out, |number: f64| number as f32),
                 data_type::HALF => read_halves(from, step, out, |chunk, out| chunk.convert_to_f32_slice(out)),
-                data_type::BFLOAT16 => read(from, step, out, widen),
+                data_type::BFLOAT16 => read_each(from, step, out, widen),
                 _ => out.fill(0.0),
             }
         }
@@ -139,10 +139,10 @@ impl Number for f32 {
         // SAFETY: each arm writes elements of the type, as the caller promises.
         unsafe {
             match data_type {
-                data_type::FLOAT => write(numbers, to, step, |number| number),
-                data_type::DOUBLE => write(numbers, to, step, f64::from),
+                data_type::FLOAT => write_each(numbers, to, step, |number| number),
+                data_type::DOUBLE => write_each(numbers, to, step, f64::from),
                 data_type::HALF => write_halves(numbers, to, step),
-                data_type::BFLOAT16 => write(numbers, to, step, narrow),
+                data_type::BFLOAT16 => write_each(numbers, to, step, narrow),
                 _ => {}
             }
         }
@@ -168,11 +168,11 @@ impl Number for f64 {
         // SAFETY: each arm reads elements of the type, as the caller promises.
         unsafe {
             match data_type {
-                data_type::FLOAT => read(from, step, out, |number: f32| number.into()),
-                data_type::DOUBLE => read(from, step, out, |number: f64| number),
+                data_type::FLOAT => read_each(from, step, out, |number: f32| number.into()),
+                data_type::DOUBLE => read_each(from, step, out, |number: f64| number),
                 data_type::HALF => read_halves(from, step, out, |chunk, out| chunk.convert_to_f64_slice(out)),
-                data_type::BFLOAT16 => read(from, step, out, |bits| widen(bits).into()),
-                data_type::INT8 => read(from, step, out, |number: i8| number.into()),
+                data_type::BFLOAT16 => read_each(from, step, out, |bits| widen(bits).into()),
+                data_type::INT8 => read_each(from, step, out, |number: i8| number.into()),
                 _ => out.fill(0.0),
             }
         }
@@ -182,12 +182,12 @@ impl Number for f64 {
         // SAFETY: each arm writes elements of the type, as the caller promises. Casts to integers saturate.
         unsafe {
             match data_type {
-                data_type::FLOAT => write(numbers, to, step, |number| number as f32),
-                data_type::DOUBLE => write(numbers, to, step, |number| number),
-                data_type::HALF => write(numbers, to, step, |number| f16::from_f32(to_odd(number)).to_bits()),
-                data_type::BFLOAT16 => write(numbers, to, step, |number| narrow(to_odd(number))),
-                data_type::INT8 => write(numbers, to, step, |number: f64| number.round_ties_even() as i8),
-                data_type::INT32 => write(numbers, to, step, |number: f64| number.round_ties_even() as i32),
+                data_type::FLOAT => write_each(numbers, to, step, |number| number as f32),
+                data_type::DOUBLE => write_each(numbers, to, step, |number| number),
+                data_type::HALF => write_each(numbers, to, step, |number| f16::from_f32(to_odd(number)).to_bits()),
+                data_type::BFLOAT16 => write_each(numbers, to, step, |number| narrow(to_odd(number))),
+                data_type::INT8 => write_each(numbers, to, step, |number: f64| number.round_ties_even() as i8),
+                data_type::INT32 => write_each(numbers, to, step, |number: f64| number.round_ties_even() as i32),
                 _ => {}
             }
         }

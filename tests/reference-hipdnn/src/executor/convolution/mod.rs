@@ -1,6 +1,6 @@
 //! Convolutions on the CPU, in all directions: what is taken (`problem`), and two methods, products of matrices (`dense`) and direct
-//! sums (`depthwise`). Both stand on elements (`element`) and parts (`view`) of tensors in memory, on the geometry (`taps`) and on the
-//! workspace; `columns` is what makes a matrix of an image.
+//! sums (`depthwise`). Both see tensors as matrices (`operands`, made of `view` and `element`), and stand on the geometry (`taps`) and on
+//! the `workspace`; `columns` is what makes a matrix of an image.
 //!
 //! Own code, on purpose: it is what other implementations are compared with. One execution runs on the calling thread only.
 
@@ -8,6 +8,7 @@ mod columns;
 mod dense;
 mod depthwise;
 mod element;
+mod operands;
 mod problem;
 mod taps;
 mod view;

@@ -240,13 +240,15 @@ fn dims(tensor: &Tensor) -> Checked<Vec<usize>> {
     sizes(&tensor.dims, 1).ok_or_else(|| format!("tensor {} has dimensions {:?}", tensor.uid, tensor.dims))
 }
 
-/// Also proves that offsets of all elements, in bytes, are addressable. Strides of 0 repeat elements, which only inputs may.
+/// Also proves that offsets of all elements, in bytes, are addressable. Strides of 0 repeat elements, which only inputs may. Nobody ever
+/// walks along a dimension of size 1, whose stride may be anything, so it becomes 0.
 fn layout(tensor: &Tensor) -> Checked<Layout> {
     let refuse = || format!("tensor {} has dimensions {:?} and strides {:?}", tensor.uid, tensor.dims, tensor.strides);
     let strides = sizes(&tensor.strides, 0).filter(|strides| strides.len() == tensor.dims.len()).ok_or_else(refuse)?;
     let reach = dims(tensor)?.iter().zip(&strides).try_fold(1usize, |sum, (dim, stride)| stride.checked_mul(dim - 1)?.checked_add(sum));
     let bytes = hipdnn_abi::data_type_bytes(tensor.data_type).and_then(|bytes| reach?.checked_mul(bytes));
     bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(refuse)?;
+    let strides = dims(tensor)?.iter().zip(strides).map(|(&dim, stride)| if dim == 1 { 0 } else { stride }).collect();
     let alignment = usize::try_from(tensor.alignment).unwrap_or(1);
     Ok(Layout { uid: tensor.uid, data_type: tensor.data_type, alignment, strides })
 }
