@@ -58,7 +58,7 @@ fn calls_fail_when_and_as_they_are_told() {
 
     assert_eq!(faults("hipdnnBackendExecute=13"), 0);
     let plan = Convolution::small().plan(&handle);
-    let mut memory = [(); 4].map(|()| Buffer::new(4096, 0x55));
+    let mut memory = [(); 4].map(|()| Buffer::new(1 << 16, 0x55));
     let [x, w, y, workspace] = memory.each_mut().map(Buffer::pointer);
     let pack = pack(&[(1, x), (2, w), (3, y)], workspace);
     assert_eq!(execute(&handle, &plan, &pack), status::EXECUTION_FAILED);

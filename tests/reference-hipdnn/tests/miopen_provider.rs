@@ -39,37 +39,60 @@ fn with_type(data_type: i32, compute: i32) -> Convolution {
     case
 }
 
+fn is_taken_in_all_directions(case: &Convolution) -> bool {
+    let handle = handle();
+    let taken = DIRECTIONS.map(|direction| case.clone().towards(direction).is_taken(&handle));
+    assert!(taken.iter().all(|&other| other == taken[0]), "the limits are those of all directions: {taken:?}, {case:?}");
+    taken[0]
+}
+
 #[test]
 fn what_it_takes() {
-    let handle = handle();
     for data_type in [d::FLOAT, d::HALF, d::BFLOAT16] {
-        assert!(with_type(data_type, d::FLOAT).is_taken(&handle), "{data_type}");
+        assert!(is_taken_in_all_directions(&with_type(data_type, d::FLOAT)), "{data_type}");
     }
-    assert!(with_layout(channel_last).is_taken(&handle));
-    assert!(with_layout(|dims| packed(dims).into_iter().map(|stride| stride * 2).collect()).is_taken(&handle), "strided");
+    assert!(is_taken_in_all_directions(&with_layout(channel_last)));
+    assert!(is_taken_in_all_directions(&with_layout(|dims| packed(dims).into_iter().map(|stride| stride * 2).collect())), "strided");
     let line = Convolution::new(&[2, 3, 11], &[4, 3, 4], [&[2], &[2], &[2], &[2]]);
     let volume = Convolution::new(&[2, 2, 4, 5, 3], &[3, 2, 2, 3, 2], [&[1; 3], &[1; 3], &[1; 3], &[1; 3]]);
-    assert!(line.is_taken(&handle) && volume.is_taken(&handle));
+    assert!(is_taken_in_all_directions(&line) && is_taken_in_all_directions(&volume));
+    let groups = Convolution::new(&[1, 6, 5, 5], &[4, 3, 3, 3], [&[1, 1], &[1, 1], &[2, 2], &[1, 1]]);
+    assert!(is_taken_in_all_directions(&groups));
+    let mut depthwise = Convolution::new(&[1, 6, 5, 5], &[6, 1, 3, 3], [&[1, 1], &[1, 1], &[1, 1], &[1, 1]]);
+    depthwise.x.2 = channel_last(&depthwise.x.1);
+    depthwise.y.2 = channel_last(&depthwise.y.1);
+    assert!(is_taken_in_all_directions(&depthwise), "a filter of one channel has both layouts");
 }
 
 #[test]
 fn what_it_does_not_take() {
     let handle = handle();
-    assert!(!with_type(d::DOUBLE, d::DOUBLE).is_taken(&handle));
-    assert!(!with_type(d::DOUBLE, d::FLOAT).is_taken(&handle));
-    assert!(!with_type(d::INT8, d::INT32).is_taken(&handle));
-    assert!(!with_type(d::FLOAT, d::DOUBLE).is_taken(&handle), "compute type");
-    assert!(!Convolution { mode: convolution_mode::CONVOLUTION, ..Convolution::small() }.is_taken(&handle), "true convolution");
+    let refuses = |case: &Convolution| !is_taken_in_all_directions(case);
+    assert!(refuses(&with_type(d::DOUBLE, d::DOUBLE)));
+    assert!(refuses(&with_type(d::DOUBLE, d::FLOAT)));
+    assert!(refuses(&with_type(d::INT8, d::INT32)));
+    assert!(refuses(&with_type(d::INT8, d::FLOAT)));
+    assert!(refuses(&with_type(d::FLOAT, d::DOUBLE)), "compute type");
+    for i in 0..3 {
+        let mut case = with_type(d::HALF, d::FLOAT);
+        [&mut case.x, &mut case.w, &mut case.y][i].0 = d::FLOAT;
+        assert!(refuses(&case), "mixed types: {i}");
+        let mut case = Convolution::small();
+        let tensor = [&mut case.x, &mut case.w, &mut case.y].into_iter().nth(i).expect("one of three");
+        tensor.2 = channel_last(&tensor.1);
+        assert!(refuses(&case), "mixed layouts: {i}");
+    }
+    assert!(refuses(&Convolution { mode: convolution_mode::CONVOLUTION, ..Convolution::small() }), "true convolution");
     let uneven = Convolution::new(&[1, 2, 5, 5], &[2, 2, 3, 3], [&[2, 0], &[0, 2], &[1, 1], &[1, 1]]);
-    assert!(!uneven.is_taken(&handle), "paddings that differ");
+    assert!(refuses(&uneven), "paddings that differ");
     let swapped = |dims: &[i64]| {
         let mut strides = packed(&[dims[0], dims[1], dims[3], dims[2]]);
         strides.swap(2, 3);
         strides
     };
-    assert!(!with_layout(swapped).is_taken(&handle), "neither channel first nor channel last");
+    assert!(refuses(&with_layout(swapped)), "neither channel first nor channel last");
     let four = Convolution::new(&[1, 2, 3, 2, 3, 2], &[2, 2, 1, 1, 1, 1], [&[0; 4], &[0; 4], &[1; 4], &[1; 4]]);
-    assert!(!four.is_taken(&handle), "rank 6");
+    assert!(refuses(&four), "rank 6");
     let case = Convolution::small();
     let tensors =
         [(1, &case.x), (2, &case.w), (3, &case.y)].map(|(uid, (data_type, dims, strides))| tensor(uid, *data_type, dims, strides));

@@ -19,27 +19,45 @@ fn seal(bytes: &mut [u8]) {
     bytes[CHECKSUM].copy_from_slice(&fnv1a(&covered).to_le_bytes());
 }
 
-fn run(handle: &Handle, plan: &D) -> Vec<u8> {
-    let mut memory = [(); 4].map(|()| Buffer::new(4096, 0));
-    for (i, buffer) in memory.iter_mut().enumerate().take(2) {
+/// The memory of x, w and y after an execution on numbers that are the same every time.
+fn run(handle: &Handle, plan: &D) -> [Vec<u8>; 3] {
+    let mut memory = tensors();
+    let mut workspace = Buffer::new(1 << 16, 0);
+    assert!(plan.get_int64(a::EXECUTION_PLAN_WORKSPACE_SIZE) <= 1 << 16);
+    let [x, w, y] = memory.each_mut().map(Buffer::pointer);
+    assert_eq!(execute(handle, plan, &pack(&[(1, x), (2, w), (3, y)], workspace.pointer())), OK, "{}", last_error());
+    memory.map(|buffer| buffer.bytes().to_vec())
+}
+
+fn tensors() -> [Buffer; 3] {
+    [0, 1, 2].map(|i| {
+        let mut buffer = Buffer::new(4096, 0);
         for (j, element) in buffer.bytes_mut().chunks_exact_mut(4).enumerate() {
             element.copy_from_slice(&(((i + j) % 7) as f32).to_ne_bytes());
         }
-    }
-    let [x, w, y, workspace] = memory.each_mut().map(Buffer::pointer);
-    assert_eq!(execute(handle, plan, &pack(&[(1, x), (2, w), (3, y)], workspace)), OK, "{}", last_error());
-    memory[2].bytes().to_vec()
+        buffer
+    })
 }
 
 #[test]
 fn a_loaded_plan_computes_the_same() {
+    for direction in DIRECTIONS {
+        loaded_plan_computes_the_same(&Convolution::small().towards(direction));
+    }
+}
+
+fn loaded_plan_computes_the_same(case: &Convolution) {
     let handle = Handle::new();
-    let plan = Convolution::small().plan(&handle);
+    let plan = case.plan(&handle);
     let bytes = save(&plan).expect("saved");
     assert_eq!(save(&plan).expect("saved again"), bytes, "saving is deterministic");
     let other = Handle::new();
     let loaded = load(&other, &bytes).expect("loaded");
-    assert_eq!(run(&other, &loaded), run(&handle, &plan));
+    let results = run(&handle, &plan);
+    assert_eq!(run(&other, &loaded), results);
+    let changed = tensors().iter().zip(&results).map(|(before, after)| before.bytes() != after).collect::<Vec<_>>();
+    let output = [2, 0, 1][case.direction as usize];
+    assert!((0..3).all(|i| changed[i] == (i == output)), "only the output changes: {changed:?}");
     for number in [a::EXECUTION_PLAN_WORKSPACE_SIZE, a::EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT] {
         assert_eq!(loaded.get_int64(number), plan.get_int64(number));
     }

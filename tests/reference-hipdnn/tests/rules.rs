@@ -512,7 +512,7 @@ fn executions_that_must_be_refused() {
     let handle = Handle::new();
     let case = Convolution::small();
     let plan = case.plan(&handle);
-    let mut memory = [(); 4].map(|()| Buffer::new(4096, 0));
+    let mut memory = [(); 4].map(|()| Buffer::new(1 << 16, 0));
     let [x, w, y, workspace] = memory.each_mut().map(Buffer::pointer);
     let run = |pointers: &[(i64, *mut c_void)], workspace| execute(&handle, &plan, &pack(pointers, workspace));
     assert_eq!(run(&[(1, x), (2, w), (3, y)], workspace), OK, "{}", last_error());
@@ -544,7 +544,7 @@ fn a_declared_alignment_is_enough() {
         tensor.finalized()
     });
     let plan = plan(&graph(&handle, &[&case.operation([&tensors[0], &tensors[1], &tensors[2]])]));
-    let mut memory = [(); 4].map(|()| Buffer::new(4096, 0));
+    let mut memory = [(); 4].map(|()| Buffer::new(1 << 16, 0));
     let [x, w, y, workspace] = memory.each_mut().map(|buffer| buffer.pointer().wrapping_byte_add(1));
     assert_eq!(execute(&handle, &plan, &pack(&[(1, x), (2, w), (3, y)], workspace)), OK, "{}", last_error());
 }

@@ -29,6 +29,7 @@ impl Executor for MiopenProvider {
         let [node] = graph.nodes.as_slice() else { return Err(format!("{} operations in one graph", graph.nodes.len())) };
         check_node(node)?;
         graph.tensors.iter().try_for_each(|tensor| check_tensor(tensor))?;
+        check_together(graph)?;
         Convolution::new(graph).map(|convolution| convolution.workspace())
     }
 
@@ -57,9 +58,24 @@ fn check_tensor(tensor: &Tensor) -> std::result::Result<(), Refusal> {
     if !(3..=5).contains(&tensor.dims.len()) {
         return Err(format!("tensor {}: rank {}", tensor.uid, tensor.dims.len()));
     }
-    let rank = tensor.dims.len();
-    let channel_last = [0].into_iter().chain(2..rank).chain([1]);
-    if descends(tensor, 0..rank) || descends(tensor, channel_last) { Ok(()) } else { Err(format!("tensor {}: its layout", tensor.uid)) }
+    if is_channel_first(tensor) || is_channel_last(tensor) { Ok(()) } else { Err(format!("tensor {}: its layout", tensor.uid)) }
+}
+
+/// One type and one layout for all. A tensor may have both layouts (one channel, or one position), and then goes with either.
+fn check_together(graph: &Graph) -> std::result::Result<(), Refusal> {
+    let all = |has: fn(&Tensor) -> bool| graph.tensors.iter().all(|tensor| has(tensor));
+    if graph.tensors.windows(2).any(|pair| pair[0].data_type != pair[1].data_type) {
+        return Err("tensors of different data types".into());
+    }
+    if all(is_channel_first) || all(is_channel_last) { Ok(()) } else { Err("tensors of different layouts".into()) }
+}
+
+fn is_channel_first(tensor: &Tensor) -> bool {
+    descends(tensor, 0..tensor.dims.len())
+}
+
+fn is_channel_last(tensor: &Tensor) -> bool {
+    descends(tensor, [0].into_iter().chain(2..tensor.dims.len()).chain([1]))
 }
 
 /// Whether the strides fall in this order of dimensions, each large enough for what lies inside it. Dimensions of size 1 do not matter.

@@ -158,9 +158,41 @@ pub fn packed(dims: &[i64]) -> Vec<i64> {
     (0..dims.len()).map(|i| dims[i + 1..].iter().product()).collect()
 }
 
-/// A convolution as the ABI sees it.
+/// Which of a convolution's tensors is computed from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Data,
+    Filter,
+}
+
+pub const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::Data, Direction::Filter];
+
+impl Direction {
+    fn kind(self) -> i32 {
+        match self {
+            Self::Forward => k::BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+            Self::Data => k::BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+            Self::Filter => k::BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+        }
+    }
+
+    /// The attributes for x, w and y.
+    fn tensors(self) -> [i32; 3] {
+        match self {
+            Self::Forward => [a::OPERATION_CONVOLUTION_FORWARD_X, a::OPERATION_CONVOLUTION_FORWARD_W, a::OPERATION_CONVOLUTION_FORWARD_Y],
+            Self::Data => [a::OPERATION_CONVOLUTION_BWD_DATA_DX, a::OPERATION_CONVOLUTION_BWD_DATA_W, a::OPERATION_CONVOLUTION_BWD_DATA_DY],
+            Self::Filter => {
+                [a::OPERATION_CONVOLUTION_BWD_FILTER_X, a::OPERATION_CONVOLUTION_BWD_FILTER_DW, a::OPERATION_CONVOLUTION_BWD_FILTER_DY]
+            }
+        }
+    }
+}
+
+/// A convolution as the ABI sees it. Tensors keep the names of the forward direction.
 #[derive(Clone, Debug)]
 pub struct Convolution {
+    pub direction: Direction,
     pub x: (i32, Vec<i64>, Vec<i64>),
     pub w: (i32, Vec<i64>, Vec<i64>),
     pub y: (i32, Vec<i64>, Vec<i64>),
@@ -170,6 +202,8 @@ pub struct Convolution {
     pub dilation: Vec<i64>,
     pub mode: i32,
     pub compute: i32,
+    /// Of all tensors.
+    pub alignment: i64,
 }
 
 impl Convolution {
@@ -184,6 +218,7 @@ impl Convolution {
         let y: Vec<i64> = [x[0], w[0]].into_iter().chain((0..pre.len()).map(spatial)).collect();
         let plain = |dims: &[i64]| (data_type::FLOAT, dims.to_vec(), packed(dims));
         Self {
+            direction: Direction::Forward,
             x: plain(x),
             w: plain(w),
             y: plain(&y),
@@ -193,15 +228,17 @@ impl Convolution {
             dilation: dilation.to_vec(),
             mode: convolution_mode::CROSS_CORRELATION,
             compute: data_type::FLOAT,
+            alignment: 16,
         }
     }
 
     pub fn operation(&self, [x, w, y]: [&D; 3]) -> D {
-        let operation = D::new(k::BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+        let operation = D::new(self.direction.kind());
+        let [number_x, number_w, number_y] = self.direction.tensors();
         let statuses = [
-            operation.child(a::OPERATION_CONVOLUTION_FORWARD_X, x),
-            operation.child(a::OPERATION_CONVOLUTION_FORWARD_W, w),
-            operation.child(a::OPERATION_CONVOLUTION_FORWARD_Y, y),
+            operation.child(number_x, x),
+            operation.child(number_w, w),
+            operation.child(number_y, y),
             operation.data_type(a::CONVOLUTION_COMP_TYPE, self.compute),
             operation.set(a::CONVOLUTION_CONV_MODE, t::CONVOLUTION_MODE, &[self.mode]),
             operation.int64s(a::CONVOLUTION_PRE_PADDINGS, &self.pre),
@@ -213,10 +250,17 @@ impl Convolution {
         operation.finalized()
     }
 
+    pub fn towards(self, direction: Direction) -> Self {
+        Self { direction, ..self }
+    }
+
     /// A finalized graph; unique ids 1, 2 and 3 are x, w and y.
     pub fn graph(&self, handle: &Handle) -> D {
-        let tensors =
-            [(1, &self.x), (2, &self.w), (3, &self.y)].map(|(uid, (data_type, dims, strides))| tensor(uid, *data_type, dims, strides));
+        let tensors = [(1, &self.x), (2, &self.w), (3, &self.y)].map(|(uid, (data_type, dims, strides))| {
+            let tensor = unfinalized_tensor(uid, *data_type, dims, strides);
+            assert_eq!(tensor.int64s(a::TENSOR_BYTE_ALIGNMENT, &[self.alignment]), OK);
+            tensor.finalized()
+        });
         graph(handle, &[&self.operation([&tensors[0], &tensors[1], &tensors[2]])])
     }
 

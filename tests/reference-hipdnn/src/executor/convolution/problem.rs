@@ -1,5 +1,6 @@
-//! From a graph to the numbers of one convolution. Everything that makes the sums safe to run is proved here: geometry, groups, element
-//! types, and that no element of a tensor lies outside what its dimensions and strides span.
+//! From a graph to the numbers of one convolution, of any direction. Everything that makes it safe to run is proved here: geometry,
+//! groups, element types, that no element of a tensor lies outside what its dimensions and strides span, and that all products of
+//! sizes fit into memory's numbers.
 
 use hipdnn_abi::{attribute, convolution_mode, data_type, descriptor_type};
 
@@ -11,12 +12,65 @@ pub(super) const MAX_SPATIAL: usize = 5;
 
 type Checked<T> = std::result::Result<T, Refusal>;
 
+/// What is computed. Tensors keep the names that they have in the forward direction: x is the image or its gradient, and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// y from x and w.
+    Forward,
+    /// x from y and w.
+    Data,
+    /// w from x and y.
+    Filter,
+}
+
+impl Direction {
+    /// The direction of an operation, and its attributes for x, w and y.
+    fn of(kind: i32) -> Option<(Self, [i32; 3])> {
+        Some(match kind {
+            descriptor_type::BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => (
+                Self::Forward,
+                [
+                    attribute::OPERATION_CONVOLUTION_FORWARD_X,
+                    attribute::OPERATION_CONVOLUTION_FORWARD_W,
+                    attribute::OPERATION_CONVOLUTION_FORWARD_Y,
+                ],
+            ),
+            descriptor_type::BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR => (
+                Self::Data,
+                [
+                    attribute::OPERATION_CONVOLUTION_BWD_DATA_DX,
+                    attribute::OPERATION_CONVOLUTION_BWD_DATA_W,
+                    attribute::OPERATION_CONVOLUTION_BWD_DATA_DY,
+                ],
+            ),
+            descriptor_type::BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR => (
+                Self::Filter,
+                [
+                    attribute::OPERATION_CONVOLUTION_BWD_FILTER_X,
+                    attribute::OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                    attribute::OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                ],
+            ),
+            _ => return None,
+        })
+    }
+
+    /// Of x, w and y: the inputs, then the output.
+    fn arrange<T>(self, [x, w, y]: [T; 3]) -> ([T; 2], T) {
+        match self {
+            Self::Forward => ([x, w], y),
+            Self::Data => ([y, w], x),
+            Self::Filter => ([x, y], w),
+        }
+    }
+}
+
 /// What sums are kept in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accumulator {
     Float,
+    /// Also for integers.
     Double,
-    Int32,
 }
 
 /// A tensor in memory.
@@ -24,21 +78,24 @@ pub(super) enum Accumulator {
 pub(super) struct Layout {
     pub(super) uid: i64,
     pub(super) data_type: i32,
-    /// In elements, N and C first.
+    /// What its address is a multiple of, in bytes.
+    pub(super) alignment: usize,
+    /// In elements: N and C first, or K and C.
     pub(super) strides: Vec<usize>,
 }
 
-/// One forward convolution.
+/// One convolution.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
+    pub(super) direction: Direction,
     pub(super) x: Layout,
     pub(super) w: Layout,
     pub(super) y: Layout,
     pub(super) batch: usize,
     pub(super) groups: usize,
-    /// Input channels of one group.
+    /// Channels of x in one group.
     pub(super) channels: usize,
-    /// Output channels of one group.
+    /// Channels of y in one group.
     pub(super) filters: usize,
     pub(super) input: Vec<usize>,
     pub(super) taps: Vec<usize>,
@@ -53,27 +110,19 @@ pub(super) struct Problem {
 
 impl Problem {
     pub(super) fn new(graph: &Graph) -> Checked<Self> {
-        let node = only_node(graph)?;
-        let tensor = |number| tensor(graph, node, number);
-        let x = tensor(attribute::OPERATION_CONVOLUTION_FORWARD_X)?;
-        let w = tensor(attribute::OPERATION_CONVOLUTION_FORWARD_W)?;
-        let y = tensor(attribute::OPERATION_CONVOLUTION_FORWARD_Y)?;
-        if y.uid == x.uid || y.uid == w.uid {
-            return Err("the output is an input as well".into());
-        }
-        if without_overlap(y).is_none() {
-            return Err("elements of the output overlap".into());
-        }
+        let (node, direction, numbers) = only_node(graph)?;
+        let [x, w, y] = [tensor(graph, node, numbers[0])?, tensor(graph, node, numbers[1])?, tensor(graph, node, numbers[2])?];
+        check_output(direction, [x, w, y])?;
         let (dims_x, dims_w, dims_y) = (dims(x)?, dims(w)?, dims(y)?);
         if dims_x.len() != dims_w.len() || dims_x.len() != dims_y.len() || !(3..=2 + MAX_SPATIAL).contains(&dims_x.len()) {
             return Err(format!("ranks {}, {} and {}", dims_x.len(), dims_w.len(), dims_y.len()));
         }
         let (groups, filters) = groups(&dims_x, &dims_w, &dims_y)?;
-        let flip = node.enumeration(attribute::CONVOLUTION_CONV_MODE) == Some(convolution_mode::CONVOLUTION);
         let spatial = dims_x.len() - 2;
         let parameter = |number, least| parameter(node, number, spatial, least);
-        let problem = Self {
-            accumulator: accumulator(node, [x, w, y].map(|tensor| tensor.data_type))?,
+        let mut problem = Self {
+            direction,
+            accumulator: accumulator(node, direction, [x, w, y].map(|tensor| tensor.data_type))?,
             x: layout(x)?,
             w: layout(w)?,
             y: layout(y)?,
@@ -87,13 +136,16 @@ impl Problem {
             pre_paddings: parameter(attribute::CONVOLUTION_PRE_PADDINGS, 0)?,
             strides: parameter(attribute::CONVOLUTION_FILTER_STRIDES, 1)?,
             dilations: parameter(attribute::CONVOLUTION_DILATIONS, 1)?,
-            flip,
+            flip: node.enumeration(attribute::CONVOLUTION_CONV_MODE) == Some(convolution_mode::CONVOLUTION),
         };
         problem.check_geometry(&parameter(attribute::CONVOLUTION_POST_PADDINGS, 0)?)?;
+        problem.check_sizes().ok_or("sizes that overflow")?;
+        problem.drop_ones();
         Ok(problem)
     }
 
-    /// The output must have exactly the size that follows from everything else.
+    /// The output must have exactly the size that follows from everything else. Several image sizes can give the same size of y, so the
+    /// image may be larger than what its gradient's taps reach.
     fn check_geometry(&self, post_paddings: &[usize]) -> Checked<()> {
         for (i, post_padding) in post_paddings.iter().enumerate() {
             let span = self.dilations[i].checked_mul(self.taps[i] - 1).and_then(|span| span.checked_add(1));
@@ -106,17 +158,72 @@ impl Problem {
         }
         Ok(())
     }
+
+    /// Inputs may repeat elements, so their extents in memory say nothing about how many there are.
+    fn check_sizes(&self) -> Option<()> {
+        let (channels, filters) = (self.groups.checked_mul(self.channels)?, self.groups.checked_mul(self.filters)?);
+        let parts = [([self.batch, channels], &self.input), ([self.batch, filters], &self.output), ([filters, self.channels], &self.taps)];
+        parts.iter().all(|(head, spatial)| product(head.iter().chain(*spatial)).is_some()).then_some(())
+    }
+
+    /// Spatial dimensions in which nothing happens only make runs shorter.
+    fn drop_ones(&mut self) {
+        for i in (0..self.input.len()).rev() {
+            let nothing = self.input[i] == 1 && self.taps[i] == 1 && self.output[i] == 1 && self.pre_paddings[i] == 0;
+            if !nothing || self.input.len() == 1 {
+                continue;
+            }
+            for list in [&mut self.input, &mut self.taps, &mut self.output, &mut self.pre_paddings, &mut self.strides, &mut self.dilations]
+            {
+                list.remove(i);
+            }
+            for tensor in [&mut self.x, &mut self.w, &mut self.y] {
+                tensor.strides.remove(2 + i);
+            }
+        }
+    }
+
+    /// Elements of one channel of an image.
+    pub(super) fn input_size(&self) -> usize {
+        self.input.iter().product()
+    }
+
+    /// Elements of one channel of a filter.
+    pub(super) fn tap_count(&self) -> usize {
+        self.taps.iter().product()
+    }
+
+    /// Elements of one channel of one y.
+    pub(super) fn output_size(&self) -> usize {
+        self.output.iter().product()
+    }
+
+    /// Whether every output position is the input position of the same number, and nothing else.
+    pub(super) fn is_pointwise(&self) -> bool {
+        let plain = self.pre_paddings.iter().all(|&padding| padding == 0) && self.strides.iter().all(|&stride| stride == 1);
+        plain && self.tap_count() == 1 && self.input == self.output
+    }
 }
 
-fn only_node(graph: &Graph) -> Checked<&Node> {
+fn product<'a>(sizes: impl Iterator<Item = &'a usize>) -> Option<usize> {
+    sizes.copied().try_fold(1usize, usize::checked_mul).filter(|&product| product <= isize::MAX as usize)
+}
+
+fn only_node(graph: &Graph) -> Checked<(&Node, Direction, [i32; 3])> {
     let [node] = graph.nodes.as_slice() else { return Err(format!("{} operations in one graph", graph.nodes.len())) };
-    if node.kind != descriptor_type::BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR {
-        return Err(format!("operation {}", node.kind));
-    }
+    let (direction, numbers) = Direction::of(node.kind).ok_or_else(|| format!("operation {}", node.kind))?;
     if graph.override_shapes {
         return Err("shapes that are overridden".into());
     }
-    Ok(node)
+    Ok((node, direction, numbers))
+}
+
+fn check_output(direction: Direction, tensors: [&Tensor; 3]) -> Checked<()> {
+    let (inputs, output) = direction.arrange(tensors);
+    if inputs.iter().any(|input| input.uid == output.uid) {
+        return Err("the output is an input as well".into());
+    }
+    without_overlap(output).ok_or_else(|| "elements of the output overlap".into())
 }
 
 fn tensor<'a>(graph: &'a Graph, node: &Node, number: i32) -> Checked<&'a Tensor> {
@@ -133,14 +240,17 @@ fn dims(tensor: &Tensor) -> Checked<Vec<usize>> {
     sizes(&tensor.dims, 1).ok_or_else(|| format!("tensor {} has dimensions {:?}", tensor.uid, tensor.dims))
 }
 
-/// Also proves that offsets of all elements, in bytes, are addressable. Strides of 0 repeat elements, which only inputs may.
+/// Also proves that offsets of all elements, in bytes, are addressable. Strides of 0 repeat elements, which only inputs may. Nobody ever
+/// walks along a dimension of size 1, whose stride may be anything, so it becomes 0.
 fn layout(tensor: &Tensor) -> Checked<Layout> {
     let refuse = || format!("tensor {} has dimensions {:?} and strides {:?}", tensor.uid, tensor.dims, tensor.strides);
     let strides = sizes(&tensor.strides, 0).filter(|strides| strides.len() == tensor.dims.len()).ok_or_else(refuse)?;
     let reach = dims(tensor)?.iter().zip(&strides).try_fold(1usize, |sum, (dim, stride)| stride.checked_mul(dim - 1)?.checked_add(sum));
     let bytes = hipdnn_abi::data_type_bytes(tensor.data_type).and_then(|bytes| reach?.checked_mul(bytes));
     bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(refuse)?;
-    Ok(Layout { uid: tensor.uid, data_type: tensor.data_type, strides })
+    let strides = dims(tensor)?.iter().zip(strides).map(|(&dim, stride)| if dim == 1 { 0 } else { stride }).collect();
+    let alignment = usize::try_from(tensor.alignment).unwrap_or(1);
+    Ok(Layout { uid: tensor.uid, data_type: tensor.data_type, alignment, strides })
 }
 
 /// Sufficient, and necessary for every layout that nests its dimensions: in order of strides, each clears all that lies inside it.
@@ -171,15 +281,43 @@ fn parameter(node: &Node, number: i32, spatial: usize, least: i64) -> Checked<Ve
     fits.ok_or_else(|| format!("{name} {values:?} for {spatial} spatial dimensions"))
 }
 
-fn accumulator(node: &Node, [x, w, y]: [i32; 3]) -> Checked<Accumulator> {
+/// Every tensor keeps its own type: floats in any mixture, or integers of 8 bits to what their sums are wanted in.
+fn accumulator(node: &Node, direction: Direction, types: [i32; 3]) -> Checked<Accumulator> {
     let compute = node.enumeration(attribute::CONVOLUTION_COMP_TYPE).unwrap_or(-1);
-    let floating = [data_type::FLOAT, data_type::DOUBLE, data_type::HALF, data_type::BFLOAT16].contains(&x) && y == x;
-    let integer = x == data_type::INT8 && [data_type::INT8, data_type::INT32, data_type::FLOAT].contains(&y);
+    let (inputs, output) = direction.arrange(types);
+    let is_float = |t: &i32| [data_type::FLOAT, data_type::DOUBLE, data_type::HALF, data_type::BFLOAT16].contains(t);
+    let floating = types.iter().all(is_float);
+    let integer = inputs == [data_type::INT8; 2] && [data_type::INT8, data_type::INT32, data_type::FLOAT].contains(&output);
     match compute {
-        _ if w != x => Err(format!("data types {x} and {w} of input and filter")),
-        data_type::FLOAT if floating || integer => Ok(Accumulator::Float),
+        data_type::FLOAT if floating => Ok(Accumulator::Float),
         data_type::DOUBLE if floating => Ok(Accumulator::Double),
-        data_type::INT32 if integer => Ok(Accumulator::Int32),
-        _ => Err(format!("data types {x} → {y}, computed in {compute}")),
+        data_type::INT32 | data_type::FLOAT if integer => Ok(Accumulator::Double),
+        _ => Err(format!("data types {inputs:?} → {output}, computed in {compute}")),
+    }
+}
+
+#[cfg(test)]
+impl Problem {
+    /// Two images of 6 × 5, a filter of 2 × 2, and a geometry that is different in every dimension: y is 3 × 5.
+    pub(super) fn sample() -> Self {
+        let layout = || Layout { uid: 0, data_type: data_type::FLOAT, alignment: 16, strides: vec![0; 4] };
+        Self {
+            direction: Direction::Forward,
+            x: layout(),
+            w: layout(),
+            y: layout(),
+            batch: 2,
+            groups: 1,
+            channels: 1,
+            filters: 1,
+            input: vec![6, 5],
+            taps: vec![2, 2],
+            output: vec![3, 5],
+            pre_paddings: vec![1, 2],
+            strides: vec![3, 1],
+            dilations: vec![2, 3],
+            flip: false,
+            accumulator: Accumulator::Float,
+        }
     }
 }
