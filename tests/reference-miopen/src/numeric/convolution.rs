@@ -2,13 +2,13 @@
 
 use super::format::Scale;
 use super::lattice::{Lattice, Step};
+use super::loops::{self, Pieces};
 use super::products::{self, Channels};
-use super::rows;
 use super::tensor::Tensor;
 
 /// Blocks hold at least this many places of the small grid, if there are as many: matrix products want them.
 const PLACES_PER_BLOCK: usize = 512;
-/// With fewer pairs of channels in a group than this, loops over rows are faster than matrix products.
+/// With fewer pairs of channels in a group than this, loops are faster than matrix products.
 const THIN: usize = 16;
 
 /// Which of the three tensors is computed from the two others.
@@ -72,20 +72,24 @@ impl Convolution {
         vec![0.0; self.filter.dims.iter().product()]
     }
 
-    fn is_thin(&self) -> bool {
+    /// By loops over which places, if not by matrix products.
+    fn pieces(&self, is_finite: bool) -> Option<Pieces> {
         let channels = self.channels();
-        channels.small * channels.large < THIN
+        if !is_finite {
+            return Some(Pieces::Rows);
+        }
+        (channels.small * channels.large < THIN).then_some(Pieces::All)
     }
 
     fn run_small(&self, lattice: &Lattice) {
         let (filter, channels) = (self.load_filter(), self.channels());
-        let by_rows = self.is_thin() || !finite(&filter);
+        let finite_filter = finite(&filter);
         let (mut small, mut large) = (self.zeros_small(lattice), self.zeros_large(lattice));
         for (first, images) in self.blocks(lattice) {
             lattice.load_large(&self.large, first, images, &mut large);
-            if by_rows || !finite(&large) {
+            if let Some(pieces) = self.pieces(finite_filter && finite(&large)) {
                 small.fill(0.0);
-                rows::small(lattice, channels, images, &mut small, &large, &filter);
+                loops::small(lattice, channels, (images, pieces), &mut small, &large, &filter);
             } else {
                 products::small(lattice, channels, images, &mut small, &large, &filter);
             }
@@ -95,13 +99,13 @@ impl Convolution {
 
     fn run_large(&self, lattice: &Lattice) {
         let (filter, channels) = (self.load_filter(), self.channels());
-        let by_rows = self.is_thin() || !finite(&filter);
+        let finite_filter = finite(&filter);
         let (mut small, mut large) = (self.zeros_small(lattice), self.zeros_large(lattice));
         for (first, images) in self.blocks(lattice) {
             lattice.load_small(&self.small, first, images, &mut small);
             large.fill(0.0);
-            if by_rows || !finite(&small) {
-                rows::large(lattice, channels, images, &small, &mut large, &filter);
+            if let Some(pieces) = self.pieces(finite_filter && finite(&small)) {
+                loops::large(lattice, channels, (images, pieces), &small, &mut large, &filter);
             } else {
                 products::large(lattice, channels, images, &small, &mut large, &filter);
             }
@@ -115,8 +119,8 @@ impl Convolution {
         for (first, images) in self.blocks(lattice) {
             lattice.load_small(&self.small, first, images, &mut small);
             lattice.load_large(&self.large, first, images, &mut large);
-            if self.is_thin() || !finite(&small) || !finite(&large) {
-                rows::filter(lattice, channels, images, &small, &large, &mut filter);
+            if let Some(pieces) = self.pieces(finite(&small) && finite(&large)) {
+                loops::filter(lattice, channels, (images, pieces), &small, &large, &mut filter);
             } else {
                 products::filter(lattice, channels, images, &small, &large, &mut filter);
             }
@@ -153,5 +157,6 @@ impl Convolution {
 
 /// Whether there is no infinity and no NaN.
 fn finite(values: &[f64]) -> bool {
-    values.iter().all(|value| value.is_finite())
+    // In pieces, so that the compiler can look at several at a time and a search can still end early.
+    values.chunks(1024).all(|values| values.iter().fold(true, |all, value| all & value.is_finite()))
 }

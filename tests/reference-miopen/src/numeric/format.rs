@@ -112,16 +112,19 @@ unsafe fn read<E: Element>(from: *const E, step: usize, line: &mut [f64]) {
 /// # Safety
 /// `line.len()` elements lie at `to`, `step` elements apart, and are nobody else's.
 unsafe fn write<E: Element>(to: *mut E, step: usize, line: &[f64], scale: Scale) {
-    for (i, sum) in line.iter().enumerate() {
-        // SAFETY: by the contract of this function.
-        let place = unsafe { to.add(i * step) };
-        let mut value = scale.alpha * sum;
-        if scale.beta != 0.0 {
-            // SAFETY: as above.
-            value += scale.beta * unsafe { place.read_unaligned() }.widen();
+    let value = |place: *mut E, sum: f64| {
+        if scale.beta == 0.0 {
+            return E::narrow(scale.alpha * sum);
         }
-        // SAFETY: as above.
-        unsafe { place.write_unaligned(E::narrow(value)) };
+        // SAFETY: called with places of the line only.
+        E::narrow(scale.alpha * sum + scale.beta * unsafe { place.read_unaligned() }.widen())
+    };
+    if step == 1 {
+        // SAFETY: by the contract of this function.
+        line.iter().enumerate().for_each(|(i, sum)| unsafe { to.add(i).write_unaligned(value(to.add(i), *sum)) });
+    } else {
+        // SAFETY: by the contract of this function.
+        line.iter().enumerate().for_each(|(i, sum)| unsafe { to.add(i * step).write_unaligned(value(to.add(i * step), *sum)) });
     }
 }
 

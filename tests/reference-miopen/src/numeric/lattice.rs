@@ -134,9 +134,11 @@ impl Lattice {
     pub fn load_small(&self, tensor: &Tensor, first: usize, images: usize, block: &mut [f64]) {
         let (channel, width) = (self.small_channel(), self.small[2]);
         for image in 0..images {
-            for [c, d, h] in tensor.rows() {
-                let start = c * channel + self.small_row(image, d, h);
-                tensor.read_row(first + image, [c, d, h], &mut block[start..start + width]);
+            for ([d, h], channels) in tensor.rows() {
+                let row = self.small_row(image, d, h);
+                for c in channels {
+                    tensor.read_row(first + image, [c, d, h], &mut block[c * channel + row..][..width]);
+                }
             }
         }
     }
@@ -145,23 +147,32 @@ impl Lattice {
     pub fn store_small(&self, tensor: &Tensor, first: usize, images: usize, block: &[f64], scale: Scale) {
         let (channel, width) = (self.small_channel(), self.small[2]);
         for image in 0..images {
-            for [c, d, h] in tensor.rows() {
-                let start = c * channel + self.small_row(image, d, h);
-                tensor.write_row(first + image, [c, d, h], &block[start..start + width], scale);
+            for ([d, h], channels) in tensor.rows() {
+                let row = self.small_row(image, d, h);
+                for c in channels {
+                    tensor.write_row(first + image, [c, d, h], &block[c * channel + row..][..width], scale);
+                }
             }
         }
     }
 
+    /// The parts of a row of the large grid that taps can meet, and where in a channel of the large block they are.
+    fn parts(&self, image: usize, [d, h]: [usize; 2]) -> Option<Vec<(usize, &Run)>> {
+        let ((pd, d), (ph, h)) = self.axes[0].place(d).zip(self.axes[1].place(h))?;
+        Some(self.runs.iter().map(|run| (self.index([pd, ph, run.phase], image, [d, h, run.place]), run)).collect())
+    }
+
     /// Copies images from `first` on into the large block. Padding keeps what it holds.
     pub fn load_large(&self, tensor: &Tensor, first: usize, images: usize, block: &mut [f64]) {
-        let (channel, mut row) = (self.large_channel(), vec![0.0; tensor.dims[4]]);
+        let (channel, step, mut row) = (self.large_channel(), self.axes[2].step.stride, vec![0.0; tensor.dims[4]]);
         for image in 0..images {
-            for [c, d, h] in tensor.rows() {
-                let Some((phases, place)) = self.axes[0].place(d).zip(self.axes[1].place(h)).map(by_phase) else { continue };
-                tensor.read_row(first + image, [c, d, h], &mut row);
-                for run in &self.runs {
-                    let start = c * channel + self.index([phases[0], phases[1], run.phase], image, [place[0], place[1], run.place]);
-                    spread(&row[run.from..], self.axes[2].step.stride, &mut block[start..start + run.count]);
+            for ([d, h], channels) in tensor.rows() {
+                let Some(parts) = self.parts(image, [d, h]) else { continue };
+                for c in channels {
+                    tensor.read_row(first + image, [c, d, h], &mut row);
+                    for (start, run) in &parts {
+                        spread(&row[run.from..], step, &mut block[c * channel + start..][..run.count]);
+                    }
                 }
             }
         }
@@ -169,24 +180,21 @@ impl Lattice {
 
     /// Writes the large block to images from `first` on. What no tap meets is zero.
     pub fn store_large(&self, tensor: &Tensor, first: usize, images: usize, block: &[f64], scale: Scale) {
-        let (channel, mut row) = (self.large_channel(), vec![0.0; tensor.dims[4]]);
+        let (channel, step, mut row) = (self.large_channel(), self.axes[2].step.stride, vec![0.0; tensor.dims[4]]);
         for image in 0..images {
-            for [c, d, h] in tensor.rows() {
+            for ([d, h], channels) in tensor.rows() {
+                let parts = self.parts(image, [d, h]).unwrap_or_default();
+                // The same places of every row are written below: the others stay zero.
                 row.fill(0.0);
-                if let Some((phases, place)) = self.axes[0].place(d).zip(self.axes[1].place(h)).map(by_phase) {
-                    for run in &self.runs {
-                        let start = c * channel + self.index([phases[0], phases[1], run.phase], image, [place[0], place[1], run.place]);
-                        gather(&block[start..start + run.count], self.axes[2].step.stride, &mut row[run.from..]);
+                for c in channels {
+                    for (start, run) in &parts {
+                        gather(&block[c * channel + start..][..run.count], step, &mut row[run.from..]);
                     }
+                    tensor.write_row(first + image, [c, d, h], &row, scale);
                 }
-                tensor.write_row(first + image, [c, d, h], &row, scale);
             }
         }
     }
-}
-
-fn by_phase((d, h): ((usize, usize), (usize, usize))) -> ([usize; 2], [usize; 2]) {
-    ([d.0, h.0], [d.1, h.1])
 }
 
 /// Every `step`-th element of a row.

@@ -4,15 +4,15 @@
 //! A convolution joins three tensors, and any one of them is the result of the other two: the *small* grid (a convolution's output), the
 //! *large* grid (its input) and the *filter*. Place `o` of the small grid meets place `o * stride + tap * dilation - pad` of the large one.
 //! Images are brought into double precision so that each tap of the filter sees one shifted view of the large grid (`lattice`); then every
-//! tap is one matrix product (`products`), or a loop over rows where the matrices would be thin (`rows`). Besides the filter, only a
+//! tap is one matrix product (`products`), or a loop over places where the matrices would be thin (`loops`). Besides the filter, only a
 //! block of images is held in double precision at a time.
 
 pub mod bias;
 pub mod convolution;
 mod format;
 mod lattice;
+mod loops;
 mod products;
-mod rows;
 mod tensor;
 
 pub use format::{Format, Scale};

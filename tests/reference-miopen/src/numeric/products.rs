@@ -51,8 +51,8 @@ fn multiply(add: bool, [m, n, k]: [usize; 3], c: (&mut [f64], Shape), a: (&[f64]
     }
 }
 
-/// Parts of a span.
-fn parts(span: usize) -> impl Iterator<Item = (usize, usize)> {
+/// Parts of a span: start and length.
+pub fn parts(span: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..span).step_by(PLACES_TOGETHER).map(move |start| (start, PLACES_TOGETHER.min(span - start)))
 }
 

@@ -36,18 +36,18 @@ impl Tensor {
         [self.dims[2], self.dims[3], self.dims[4]]
     }
 
-    /// Channel, depth and height of every row of an image, channels innermost but few together, so that a cache line that was fetched for
-    /// one channel serves its neighbours, whatever the layout.
-    pub fn rows(&self) -> impl Iterator<Item = [usize; 3]> {
+    /// Depth and height of every row of an image, with a few channels: to be handled in this order, so that a cache line that was fetched
+    /// for one channel serves its neighbours, whatever the layout.
+    pub fn rows(&self) -> impl Iterator<Item = ([usize; 2], Range<usize>)> {
         let [_, channels, depth, height, _] = self.dims;
         let blocks = (0..channels).step_by(CHANNELS_TOGETHER).map(move |c| c..(c + CHANNELS_TOGETHER).min(channels));
-        let places = move |block: Range<usize>| (0..depth * height).map(move |i| (block.clone(), i / height, i % height));
-        blocks.flat_map(places).flat_map(|(block, d, h)| block.map(move |c| [c, d, h]))
+        blocks.flat_map(move |block| (0..depth * height).map(move |i| ([i / height, i % height], block.clone())))
     }
 
     fn offset(&self, [n, c, d, h, w]: [usize; 5]) -> usize {
         let [sn, sc, sd, sh, sw] = self.strides;
-        n * sn + c / self.vector * sc + c % self.vector + d * sd + h * sh + w * sw
+        let channel = if self.vector == 1 { c * sc } else { c / self.vector * sc + c % self.vector };
+        n * sn + channel + d * sd + h * sh + w * sw
     }
 
     /// Reads one row.

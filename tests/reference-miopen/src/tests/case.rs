@@ -251,8 +251,9 @@ impl Case<'_> {
         };
         let mut sums = vec![0.0; output.dims.iter().product::<i32>() as usize];
         for s in indices(&small.dims) {
-            for f in indices(&tensors.w.dims).filter(|f| f[0] == s[1]) {
-                let group = s[1] / (small.dims[1] / self.groups);
+            let group = s[1] / (small.dims[1] / self.groups);
+            for f in indices(&tensors.w.dims[1..]) {
+                let f = [&s[1..2], &f].concat();
                 let mut l = vec![s[0], group * tensors.w.dims[1] + f[1]];
                 l.extend((0..self.pads.len()).map(|i| s[i + 2] * self.strides[i] + f[i + 2] * self.dilations[i] - self.pads[i]));
                 if !l.iter().zip(&large.dims).all(|(i, d)| (0..*d).contains(i)) {
