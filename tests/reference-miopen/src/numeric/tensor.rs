@@ -9,6 +9,7 @@ const CHANNELS_TOGETHER: usize = 32;
 
 /// Dimensions and strides as N, C, D, H, W, with sizes 1 where the tensor has fewer. Whoever makes one vouches for memory that covers all
 /// elements as long as it is used, and for an output that nobody else uses meanwhile.
+#[derive(Clone, Copy)]
 pub struct Tensor {
     pub dims: [usize; 5],
     pub strides: [usize; 5],
@@ -16,12 +17,14 @@ pub struct Tensor {
     pub vector: usize,
     pub format: Format,
     pub address: usize,
+    /// Where the first element is, in elements behind the address.
+    start: usize,
 }
 
 impl Tensor {
     /// Dimensions (two to five, the channels in vectors) as a descriptor has them.
     pub fn new(dims: &[usize], strides: &[usize], vector: usize, format: Format, address: usize) -> Tensor {
-        let mut five = Tensor { dims: [1; 5], strides: [0; 5], vector, format, address };
+        let mut five = Tensor { dims: [1; 5], strides: [0; 5], vector, format, address, start: 0 };
         let missing = 5 - dims.len();
         for (i, (dim, stride)) in dims.iter().zip(strides).enumerate() {
             let axis = if i < 2 { i } else { i + missing };
@@ -29,6 +32,14 @@ impl Tensor {
         }
         five.dims[1] *= vector;
         five
+    }
+
+    /// The part of a tensor that has only some places along an axis. Channels in vectors cannot be parted.
+    pub fn part(mut self, axis: usize, places: Range<usize>) -> Tensor {
+        debug_assert!(self.vector == 1 || axis > 1);
+        self.start += places.start * self.strides[axis];
+        self.dims[axis] = places.len();
+        self
     }
 
     /// Sizes along D, H and W.
@@ -47,7 +58,7 @@ impl Tensor {
     fn offset(&self, [n, c, d, h, w]: [usize; 5]) -> usize {
         let [sn, sc, sd, sh, sw] = self.strides;
         let channel = if self.vector == 1 { c * sc } else { c / self.vector * sc + c % self.vector };
-        n * sn + channel + d * sd + h * sh + w * sw
+        self.start + n * sn + channel + d * sd + h * sh + w * sw
     }
 
     /// Reads one row.
