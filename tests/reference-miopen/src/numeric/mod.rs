@@ -4,8 +4,10 @@
 //! A convolution joins three tensors, and any one of them is the result of the other two: the *small* grid (a convolution's output), the
 //! *large* grid (its input) and the *filter*. Place `o` of the small grid meets place `o * stride + tap * dilation - pad` of the large one.
 //! Images are brought into double precision so that each tap of the filter sees one shifted view of the large grid (`lattice`); then every
-//! tap is one matrix product (`products`), or a loop over places where the matrices would be thin (`loops`). Besides the filter, only a
-//! block of images is held in double precision at a time.
+//! tap is one matrix product (`products`), or a loop over places where the matrices would be thin (`loops`). Besides the filter, only as
+//! much is held in double precision at a time as is worked on: a few images if they are small, bands of rows or some groups if large.
+//!
+//! Infinities and NaNs go where the definition has them, with padding that is zeros: an infinite weight on padding gives NaN.
 
 pub mod bias;
 pub mod convolution;

@@ -86,6 +86,21 @@ fn large_sizes() {
     }
 }
 
+/// Sizes at which the small grid is computed in bands of rows, and groups in several portions.
+#[test]
+fn bands_and_portions() {
+    let bands = Case { x: &[1, 96, 30, 48], w: &[2, 96, 3, 3], ..PLAIN };
+    bands.check(Direction::Forward);
+    Case { pads: &[4, 1], strides: &[2, 1], dilations: &[3, 2], x: &[1, 96, 40, 36], ..bands.clone() }.check(Direction::Forward);
+    // Bands that meet nothing but padding.
+    Case { x: &[1, 64, 2, 64], w: &[2, 64, 1, 1], pads: &[40, 0], ..PLAIN }.check(Direction::Forward);
+    Case { x: &[1, 2, 20, 24], w: &[2, 96, 2, 3], strides: &[2, 2], adjust: &[1, 0], ..PLAIN }.check(Direction::BackwardData);
+    let portions = Case { x: &[2, 40, 30, 80], w: &[40, 1, 3, 3], groups: 40, layout: channels_last, ..PLAIN };
+    DIRECTIONS.iter().for_each(|direction| portions.check(*direction));
+    let transposed = Case { x: &[1, 40, 30, 80], strides: &[2, 1], adjust: &[1, 0], ..portions };
+    DIRECTIONS.iter().for_each(|direction| transposed.check(*direction));
+}
+
 /// Powers of two, so that results stay exact; the old output is poison where beta is 0.
 #[test]
 fn alpha_and_beta() {
