@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use sha2::{Digest as _, Sha256};
 
 #[path = "src/component/interface.rs"]
 mod interface;
@@ -17,6 +18,10 @@ mod interface;
 mod settings;
 
 const GUEST_TARGET: &str = "wasm32-unknown-unknown";
+
+/// Bytes of linear memory for the guest's own stack. The linker's default is 1 MiB, all of which every new instance would have to clear;
+/// the rules are shallow, and beyond it a guest traps.
+const GUEST_STACK: u32 = 64 << 10;
 
 fn main() -> ExitCode {
     match build() {
@@ -41,6 +46,7 @@ fn build() -> Result<()> {
     let precompiled = precompile(&component)?;
     fs::write(out.join("translator.wasm"), &component)?;
     fs::write(out.join("translator.cwasm"), &precompiled)?;
+    fs::write(out.join("translator.sha256"), Sha256::digest(&component))?;
     Ok(())
 }
 
@@ -64,7 +70,9 @@ fn build_guest(out: &Path) -> Result<PathBuf> {
         .args(["build", "--release", "--locked", "--lib", "--target", GUEST_TARGET, "--target-dir"])
         .arg(&target)
         .args(["--config", "profile.release.debug=false", "--config", "profile.release.strip=true"])
-        .args(["--config", "profile.release.panic=\"abort\"", "--config", "profile.release.codegen-units=1"]);
+        .args(["--config", "profile.release.panic=\"abort\"", "--config", "profile.release.codegen-units=1"])
+        .args(["--config", "profile.release.opt-level=\"s\""])
+        .args(["--config", &format!("target.{GUEST_TARGET}.rustflags=[\"-Clink-arg=-zstack-size={GUEST_STACK}\"]")]);
     clean_environment(&mut cargo);
     let output = cargo.output().context("starting cargo for the guest")?;
     ensure!(output.status.success(), "building the translator component failed:\n{}", String::from_utf8_lossy(&output.stderr));

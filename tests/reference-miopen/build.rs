@@ -17,11 +17,15 @@ fn main() {
     name_library(&out, stock);
 }
 
-/// Which module implements which function: every `pub fn miopen…(` in the sources. So there is no second list to keep.
+/// Which module implements which function: every `pub fn miopen…(` in the files of the folder (folders in it have none). So there is no
+/// second list to keep.
 fn implementations(sources: &Path) -> HashMap<String, String> {
     let mut found = HashMap::new();
     for entry in std::fs::read_dir(sources).expect("src exists") {
         let path = entry.expect("src is readable").path();
+        if path.is_dir() {
+            continue;
+        }
         let module = path.file_stem().expect("a file").to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path).expect("sources are text");
         for line in text.lines().filter_map(|l| l.strip_prefix("pub fn miopen")) {

@@ -6,6 +6,7 @@
 #[cfg(feature = "cranelift")]
 mod interface;
 mod settings;
+mod signals;
 mod v1;
 
 #[cfg(feature = "cranelift")]
@@ -40,6 +41,8 @@ const POOL: usize = 8;
 static EMBEDDED_PRECOMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/translator.cwasm"));
 /// The embedded translator as WebAssembly.
 pub static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/translator.wasm"));
+/// Its SHA-256.
+static EMBEDDED_DIGEST: [u8; 32] = *include_bytes!(concat!(env!("OUT_DIR"), "/translator.sha256"));
 
 /// Why a component cannot be used, or did not answer.
 #[derive(Debug, Error)]
@@ -120,7 +123,7 @@ impl Translator {
         // nobody can have changed them without being able to change the library itself.
         let component = unsafe { Component::deserialize(&engine, EMBEDDED_PRECOMPILED) }.map_err(load_error)?;
         done(Stage::Load);
-        let translator = Self::new(engine, component, EMBEDDED)?;
+        let translator = Self::new(engine, component, EMBEDDED_DIGEST)?;
         done(Stage::Instantiate);
         Ok(translator)
     }
@@ -132,13 +135,12 @@ impl Translator {
         inspect(wasm)?;
         let engine = Engine::new(&settings::config()).map_err(load_error)?;
         let component = Component::from_binary(&engine, wasm).map_err(load_error)?;
-        Self::new(engine, component, wasm)
+        Self::new(engine, component, Sha256::digest(wasm).into())
     }
 
-    fn new(engine: Engine, component: Component, wasm: &[u8]) -> Result<Self, ComponentError> {
+    fn new(engine: Engine, component: Component, digest: [u8; 32]) -> Result<Self, ComponentError> {
         let empty = Description { name: String::new(), version: String::new(), families: vec![], rules: vec![], notes: vec![] };
-        let mut translator =
-            Self { engine, component, digest: Sha256::digest(wasm).into(), description: empty, idle: Mutex::new(Vec::new()) };
+        let mut translator = Self { engine, component, digest, description: empty, idle: Mutex::new(Vec::new()) };
         translator.description = translator.with_instance(|instance| instance.exports.describe(&mut instance.store))?;
         Ok(translator)
     }
@@ -164,6 +166,11 @@ impl Translator {
 
     /// Runs a call on an idle instance, or a fresh one. An instance that trapped cannot be entered again and is dropped.
     fn with_instance<T>(&self, call: impl FnOnce(&mut Instance) -> wasmtime::Result<T>) -> Result<T, ComponentError> {
+        let refused = || ComponentError::Trap("the thread's signal stack cannot be kept as it is".into());
+        signals::preserved(|| self.run(call)).ok_or_else(refused)?
+    }
+
+    fn run<T>(&self, call: impl FnOnce(&mut Instance) -> wasmtime::Result<T>) -> Result<T, ComponentError> {
         let idle = self.idle.lock().pop();
         let mut instance = match idle {
             Some(instance) => instance,

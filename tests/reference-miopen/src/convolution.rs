@@ -1,5 +1,5 @@
 //! Convolution descriptors: their state, every function that sets or reads it, and the arithmetic of output sizes.
-//! Computation is in `forward`.
+//! Which tensors fit one is in `problem`; computation is in `numeric`.
 
 use miopen_api::{convolution_attribute, convolution_find_mode, convolution_mode, padding_mode, status};
 
@@ -52,16 +52,21 @@ impl Convolution {
         self.mode == convolution_mode::TRANSPOSE
     }
 
-    /// Dimensions of the output for an input and a filter.
+    /// Dimensions of the output for an input and a filter. With vectorised layouts the channels of all of them are counted in vectors, but
+    /// for a filter's output channels, and a CHWNc filter is read with these first.
     pub fn output_dims(&self, x: &Tensor, w: &Tensor) -> Result<Vec<i64>, Failure> {
         if x.dims.len() != self.rank() + 2 || w.dims.len() != x.dims.len() {
             return Err(bad("input, filter and convolution differ in their number of dimensions"));
+        }
+        if x.vector_length != w.vector_length {
+            return Err(bad("input and filter differ in the length of their vectors"));
         }
         let groups = i64::from(self.groups);
         if groups < 1 {
             return Err(bad(format!("{groups} groups")));
         }
-        let (in_channels, w0, w1) = (x.dims[1] as i64, w.dims[0] as i64, w.dims[1] as i64);
+        let filter = w.batch_first_dims();
+        let (in_channels, w0, w1) = (x.dims[1] as i64, filter[0] as i64, filter[1] as i64);
         let channels = if self.transposed() {
             if in_channels != w0 || w0 % groups != 0 {
                 return Err(bad("input channels do not match the filter's"));
@@ -71,9 +76,9 @@ impl Convolution {
             if in_channels != w1 * groups || w0 % groups != 0 {
                 return Err(bad("input channels do not match the filter's, or do not divide into the groups"));
             }
-            w0
+            w0 / w.vector_length as i64
         };
-        let spatial = (0..self.rank()).map(|i| self.output_size(i, x.dims[i + 2] as i64, w.dims[i + 2] as i64));
+        let spatial = (0..self.rank()).map(|i| self.output_size(i, x.dims[i + 2] as i64, filter[i + 2] as i64));
         let mut dims = vec![x.dims[0] as i64, channels];
         for size in spatial {
             dims.push(size?);

@@ -1,10 +1,16 @@
-//! The library handle: stream, allocator, profiling, tuning policy. Streams and allocators are kept, not used: everything
-//! runs at once in the calling thread and needs no device memory.
+//! The library handle: stream, allocator, profiling, tuning policy; and how work gets onto the stream. Allocators are kept, not used:
+//! nothing needs device memory.
 
-use miopen_api::tuning_policy;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use hip_queue::HipError;
+
+use miopen_api::{status, tuning_policy};
 
 use crate::args::{New, Obj, Out, Raw, create, object};
-use crate::failure::{Outcome, bad};
+use crate::failure::{Failure, Outcome, bad, fail};
 
 /// A handle.
 pub struct Handle {
@@ -22,12 +28,37 @@ impl Handle {
         Handle { stream, profiling: false, kernel_time: 0.0, tuning_policy: tuning_policy::NONE, allocator: [none; 3] }
     }
 
-    /// Remembers how long a call computed, for those who asked.
-    pub fn computed_for(&mut self, milliseconds: f32) {
+    /// Queues work on the stream. Under profiling, waits for it and remembers how long it computed.
+    pub fn queue(&mut self, work: impl Fn() + Send + Sync + 'static) -> Outcome {
         if self.profiling {
-            self.kernel_time = milliseconds;
+            return self.measure(work).map(|_| ());
         }
+        hip_queue::queue(self.stream.0.expose_provenance(), work).map_err(hip_failed)
     }
+
+    /// Queues work, waits for everything that is on the stream, and says how many milliseconds the work computed.
+    pub fn measure(&mut self, work: impl Fn() + Send + Sync + 'static) -> Result<f32, Failure> {
+        let (stream, time) = (self.stream.0.expose_provenance(), Arc::new(AtomicU32::new(0)));
+        let measured = time.clone();
+        let timed = move || {
+            let start = Instant::now();
+            work();
+            let milliseconds = (start.elapsed().as_secs_f64() * 1e3) as f32;
+            measured.store(milliseconds.to_bits(), Ordering::Release);
+        };
+        hip_queue::queue(stream, timed).map_err(hip_failed)?;
+        hip_queue::synchronize(stream).map_err(hip_failed)?;
+        let time = f32::from_bits(time.load(Ordering::Acquire));
+        if self.profiling {
+            self.kernel_time = time;
+        }
+        Ok(time)
+    }
+}
+
+/// What the real library says to any failure of HIP.
+fn hip_failed(error: HipError) -> Failure {
+    fail(status::UNKNOWN_ERROR, error.to_string())
 }
 
 pub fn miopenCreate(handle: Out<New<Handle>>) -> Outcome {

@@ -91,6 +91,29 @@ impl Tensor {
         last.wrapping_add(self.vector_length)
     }
 
+    /// Whether the batch (a filter's output channels) is the last dimension.
+    fn batch_is_last(&self) -> bool {
+        matches!(self.layout, Some(tensor_layout::CHWNC4 | tensor_layout::CHWNC8))
+    }
+
+    /// Dimensions with the batch first, whatever the layout; the channels in vectors.
+    pub fn batch_first_dims(&self) -> Vec<usize> {
+        self.batch_first(&self.dims)
+    }
+
+    /// Strides in the same order.
+    pub fn batch_first_strides(&self) -> Vec<usize> {
+        self.batch_first(&self.strides)
+    }
+
+    fn batch_first(&self, values: &[usize]) -> Vec<usize> {
+        let mut values = values.to_vec();
+        if self.batch_is_last() {
+            values.rotate_right(1);
+        }
+        values
+    }
+
     /// The layout that was set, else the first whose strides do not increase.
     fn layout(&self) -> Option<i32> {
         let fits =

@@ -1,16 +1,22 @@
-//! Checks and statuses as the real library was seen to give them, and numbers against a direct sum.
+//! Descriptors, handles and exports as the real library was seen to behave; what all tests use to call functions. Convolutions are in the
+//! folder beside this file.
 #![allow(clippy::unwrap_used)]
+
+mod bias;
+mod case;
+mod numbers;
+mod refusals;
+mod speed;
+mod vectors;
 
 use core::ffi::{CStr, c_void};
 use core::ptr::null_mut;
 
-use half::f16;
-use miopen_api::{ConvAlgoPerf, convolution_mode, data_type, fwd_algorithm, tensor_layout};
+use miopen_api::{convolution_mode, data_type, tensor_layout};
 
 use crate::args::FromC;
 use crate::convolution::*;
 use crate::failure::Outcome;
-use crate::forward::*;
 use crate::handle::*;
 use crate::tensor::*;
 use crate::version::*;
@@ -168,244 +174,8 @@ fn output_sizes() {
     assert_eq!(code(miopenGetConvolutionNdForwardOutputDim(a(t), a(x), a(filter), a(p(&mut rank)), a(p(&mut dims)))), 3);
 }
 
-/// One forward call on freshly made things.
-struct Case {
-    handle: Pointer,
-    x: (Pointer, Pointer),
-    w: (Pointer, Pointer),
-    y: (Pointer, Pointer),
-    conv: Pointer,
-}
-
-impl Case {
-    fn run(&self, alpha: f32, beta: f32) -> i32 {
-        let (mut alpha, mut beta) = (alpha, beta);
-        let (alpha, beta) = (a(p(&mut alpha)), a(p(&mut beta)));
-        let (x, w, y, none) = (self.x, self.w, self.y, null_mut());
-        code(miopenConvolutionForward(
-            a(self.handle),
-            alpha,
-            a(x.0),
-            a(x.1),
-            a(w.0),
-            a(w.1),
-            a(self.conv),
-            fwd_algorithm::DIRECT,
-            beta,
-            a(y.0),
-            a(y.1),
-            a(none),
-            0,
-        ))
-    }
-
-    fn find(&self, requested: i32) -> (i32, i32, ConvAlgoPerf) {
-        let (mut returned, mut perf) = (0, ConvAlgoPerf::default());
-        let (count, place, none) = (a(p(&mut returned)), a(p(&mut perf)), a(null_mut()));
-        let (x, w, y) = (self.x, self.w, self.y);
-        let (handle, conv) = (a(self.handle), a(self.conv));
-        let outcome = miopenFindConvolutionForwardAlgorithm(
-            handle,
-            a(x.0),
-            a(x.1),
-            a(w.0),
-            a(w.1),
-            conv,
-            a(y.0),
-            a(y.1),
-            requested,
-            count,
-            place,
-            none,
-            0,
-            false,
-        );
-        (code(outcome), returned, perf)
-    }
-}
-
 fn handle() -> Pointer {
     made(|out| miopenCreate(a(out)))
-}
-
-/// Small integers and halves: exact in every format and order.
-fn pattern(n: usize, salt: usize) -> Vec<f32> {
-    (0..n).map(|i| ((i * 7 + salt * 3) % 11) as f32 * 0.5 - 2.5).collect()
-}
-
-/// Every index of a shape.
-fn indices(dims: &[i32]) -> Vec<Vec<i64>> {
-    dims.iter().fold(vec![vec![]], |all, d| all.iter().flat_map(|at| (0..i64::from(*d)).map(move |i| [&at[..], &[i]].concat())).collect())
-}
-
-fn offset(at: &[i64], strides: &[i32]) -> usize {
-    at.iter().zip(strides).map(|(i, s)| *i as usize * *s as usize).sum()
-}
-
-/// What a test varies.
-struct Shape<'a> {
-    x: &'a [i32],
-    w: &'a [i32],
-    y: &'a [i32],
-    pads: &'a [i32],
-    strides: &'a [i32],
-    dilations: &'a [i32],
-    groups: i32,
-    x_strides: Option<&'a [i32]>,
-    y_strides: Option<&'a [i32]>,
-}
-
-/// The definition, element by element, independent of the library's loops.
-fn direct(s: &Shape, x: &[f32], w: &[f32], xs: &[i32], ws: &[i32], at: &[i64], transposed: bool) -> f64 {
-    let (w0, w1) = (i64::from(s.w[0]), i64::from(s.w[1]));
-    let groups = i64::from(s.groups);
-    let mut sum = 0.0;
-    for f in indices(s.w) {
-        // Which input channel and which output channel this filter element joins.
-        let (out, input) = if transposed { ((f[0] / (w0 / groups)) * w1 + f[1], f[0]) } else { (f[0], (f[0] / (w0 / groups)) * w1 + f[1]) };
-        if out != at[1] {
-            continue;
-        }
-        let mut from = vec![at[0], input];
-        for i in 0..s.pads.len() {
-            let (stride, tap) = (i64::from(s.strides[i]), f[i + 2] * i64::from(s.dilations[i]) - i64::from(s.pads[i]));
-            let place = if transposed { at[i + 2] - tap } else { at[i + 2] * stride + tap };
-            from.push(if !transposed {
-                place
-            } else if place % stride == 0 {
-                place / stride
-            } else {
-                -1
-            });
-        }
-        if from.iter().zip(s.x).all(|(i, d)| (0..i64::from(*d)).contains(i)) {
-            sum += f64::from(x[offset(&from, xs)]) * f64::from(w[offset(&f, ws)]);
-        }
-    }
-    sum
-}
-
-fn check(s: &Shape, mode: i32) {
-    let (xd, wd, yd) = (tensor_of(1, s.x, s.x_strides), tensor_of(1, s.w, None), tensor_of(1, s.y, s.y_strides));
-    let (mut x, mut w) = (pattern(bytes(xd) / 4, 1), pattern(bytes(wd) / 4, 2));
-    let mut y = vec![99.0f32; bytes(yd) / 4];
-    let conv = convolution(mode, s.pads, s.strides, s.dilations, s.groups);
-    let (xp, wp, yp) = (x.as_mut_ptr().cast(), w.as_mut_ptr().cast(), y.as_mut_ptr().cast());
-    let case = Case { handle: handle(), x: (xd, xp), w: (wd, wp), y: (yd, yp), conv };
-    assert_eq!(case.run(1.0, 0.0), 0);
-    let (xs, ws, ys) = (read(xd).2, read(wd).2, read(yd).2);
-    let mut written = 0;
-    for at in indices(s.y) {
-        let expected = direct(s, &x, &w, &xs, &ws, &at, mode == convolution_mode::TRANSPOSE);
-        assert_eq!(f64::from(y[offset(&at, &ys)]), expected, "{at:?}");
-        written += 1;
-    }
-    let untouched = y.len() - written;
-    assert!(y.iter().filter(|v| **v == 99.0).count() >= untouched, "gaps between elements stay as they were");
-}
-
-const PLAIN: Shape = Shape {
-    x: &[2, 3, 7, 8],
-    w: &[4, 3, 3, 3],
-    y: &[2, 4, 7, 8],
-    pads: &[1, 1],
-    strides: &[1, 1],
-    dilations: &[1, 1],
-    groups: 1,
-    x_strides: None,
-    y_strides: None,
-};
-
-#[test]
-fn computes_two_dimensions() {
-    check(&PLAIN, 0);
-    check(&Shape { y: &[2, 4, 3, 4], pads: &[2, 3], strides: &[3, 2], dilations: &[2, 3], ..PLAIN }, 0);
-    check(&Shape { w: &[4, 3, 1, 1], pads: &[0, 0], ..PLAIN }, 0);
-    // Pads larger than the image: whole rows of the filter meet nothing.
-    check(&Shape { x: &[1, 3, 2, 2], y: &[1, 4, 10, 10], pads: &[5, 5], ..PLAIN }, 0);
-}
-
-#[test]
-fn computes_any_strides() {
-    check(&Shape { x_strides: Some(&[168, 1, 24, 3]), y_strides: Some(&[224, 1, 32, 4]), ..PLAIN }, 0);
-    check(&Shape { x_strides: Some(&[400, 100, 10, 1]), y_strides: Some(&[1000, 200, 20, 2]), ..PLAIN }, 0);
-}
-
-#[test]
-fn computes_groups() {
-    check(&Shape { x: &[2, 4, 7, 8], w: &[6, 2, 3, 3], y: &[2, 6, 7, 8], groups: 2, ..PLAIN }, 0);
-    check(&Shape { x: &[2, 4, 7, 8], w: &[4, 1, 3, 3], y: &[2, 4, 7, 8], groups: 4, ..PLAIN }, 3);
-}
-
-#[test]
-fn computes_one_and_three_dimensions() {
-    let one = Shape { x: &[2, 3, 9], w: &[4, 3, 3], y: &[2, 4, 5], pads: &[1], strides: &[2], dilations: &[1], ..PLAIN };
-    check(&one, 0);
-    let ones: &[i32] = &[1, 1, 1];
-    let three =
-        Shape { x: &[1, 2, 4, 5, 6], w: &[3, 2, 2, 3, 3], y: &[1, 3, 5, 5, 6], pads: ones, strides: ones, dilations: ones, ..PLAIN };
-    check(&three, 0);
-}
-
-#[test]
-fn computes_transposed() {
-    let t = Shape { x: &[2, 4, 5, 6], w: &[4, 3, 3, 3], y: &[2, 3, 9, 11], strides: &[2, 2], ..PLAIN };
-    check(&t, 1);
-    check(&Shape { w: &[4, 3, 3, 3], y: &[2, 6, 9, 11], groups: 2, ..t }, 1);
-}
-
-#[test]
-fn rounds_half_once() {
-    // 2048 + 1 + 1: rounding after each addition would stay at 2048.
-    let (xd, wd, yd) = (tensor_of(0, &[1, 3, 1, 1], None), tensor_of(0, &[1, 3, 1, 1], None), tensor_of(0, &[1, 1, 1, 1], None));
-    let mut x = [2048.0, 1.0, 1.0].map(f16::from_f32);
-    let mut w = [1.0; 3].map(f16::from_f32);
-    let mut y = [f16::ZERO];
-    let conv = convolution(0, &[0, 0], &[1, 1], &[1, 1], 1);
-    let case = Case { handle: handle(), x: (xd, p(&mut x)), w: (wd, p(&mut w)), y: (yd, p(&mut y)), conv };
-    assert_eq!(case.run(1.0, 0.0), 0);
-    assert_eq!(y[0].to_f32(), 2050.0);
-}
-
-#[test]
-fn forward_refuses_what_does_not_fit() {
-    let (xd, wd, yd) = (tensor_of(1, PLAIN.x, None), tensor_of(1, PLAIN.w, None), tensor_of(1, PLAIN.y, None));
-    let (mut x, mut w, mut y) = (pattern(336, 1), pattern(108, 2), vec![0f32; 448]);
-    let (xp, wp, yp) = (x.as_mut_ptr().cast(), w.as_mut_ptr().cast(), y.as_mut_ptr().cast());
-    let conv = convolution(0, PLAIN.pads, PLAIN.strides, PLAIN.dilations, 1);
-    let good = || Case { handle: handle(), x: (xd, xp), w: (wd, wp), y: (yd, yp), conv };
-    assert_eq!(good().run(1.0, 0.0), 0);
-    assert_eq!((good().run(2.0, 0.0), good().run(1.0, 1.0)), (6, 6));
-    assert_eq!(Case { x: (xd, null_mut()), ..good() }.run(1.0, 0.0), 3);
-    assert_eq!(Case { handle: null_mut(), ..good() }.run(1.0, 0.0), 3);
-    assert_eq!(Case { conv: null_mut(), ..good() }.run(1.0, 0.0), 3);
-    assert_eq!(Case { y: (xd, yp), ..good() }.run(1.0, 0.0), 3);
-    assert_eq!(Case { w: (tensor_of(0, PLAIN.w, None), wp), ..good() }.run(1.0, 0.0), 3);
-    let ints = |dims| tensor_of(data_type::INT8, dims, None);
-    assert_eq!(Case { x: (ints(PLAIN.x), xp), w: (ints(PLAIN.w), wp), y: (ints(PLAIN.y), yp), ..good() }.run(1.0, 0.0), 6);
-    for groups in [0, -1, 2] {
-        let conv = convolution(0, PLAIN.pads, PLAIN.strides, PLAIN.dilations, groups);
-        assert_eq!(Case { conv, ..good() }.run(1.0, 0.0), 3, "{groups} groups");
-    }
-    let (status, returned, perf) = good().find(4);
-    assert_eq!((status, returned, perf.algorithm, perf.memory), (0, 1, fwd_algorithm::DIRECT, 0));
-    assert_eq!(good().find(0).0, 3);
-}
-
-#[test]
-fn profiling_keeps_the_last_time() {
-    let h = handle();
-    let mut time = -1f32;
-    miopenGetKernelTime(a(h), a(p(&mut time))).unwrap();
-    assert_eq!(time, 0.0);
-    miopenEnableProfiling(a(h), true).unwrap();
-    let (x, w, y) = (tensor_of(1, &[1, 1, 64, 64], None), tensor_of(1, &[1, 1, 3, 3], None), tensor_of(1, &[1, 1, 62, 62], None));
-    let (mut xv, mut wv, mut yv) = (pattern(4096, 1), pattern(9, 1), vec![0f32; 3844]);
-    let conv = convolution(0, &[0, 0], &[1, 1], &[1, 1], 1);
-    let (xp, wp, yp) = (xv.as_mut_ptr().cast(), wv.as_mut_ptr().cast(), yv.as_mut_ptr().cast());
-    assert_eq!(Case { handle: h, x: (x, xp), w: (w, wp), y: (y, yp), conv }.run(1.0, 0.0), 0);
-    miopenGetKernelTime(a(h), a(p(&mut time))).unwrap();
-    assert!(time > 0.0);
 }
 
 #[test]

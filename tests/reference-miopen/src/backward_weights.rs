@@ -1,0 +1,78 @@
+//! The exported functions of the classic convolution's gradient with respect to its filter. What they have in common with the other
+//! directions is in `problem`.
+
+use miopen_api::{ConvAlgoPerf, bwd_weights_algorithm};
+
+use crate::args::{Obj, Out, Raw};
+use crate::convolution::Convolution;
+use crate::failure::Outcome;
+use crate::handle::Handle;
+use crate::problem::{Direction, Problem, workspace};
+use crate::tensor::Tensor;
+
+pub fn miopenConvolutionBackwardWeightsGetWorkSpaceSize(
+    handle: Obj<Handle>,
+    dy: Obj<Tensor>,
+    x: Obj<Tensor>,
+    conv: Obj<Convolution>,
+    dw: Obj<Tensor>,
+    size: Out<usize>,
+) -> Outcome {
+    workspace(&handle, [&dy, &x, &dw], &conv, &[size])
+}
+
+pub fn miopenConvolutionBackwardWeightsGetWorkSpaceSizeRange(
+    handle: Obj<Handle>,
+    dy: Obj<Tensor>,
+    x: Obj<Tensor>,
+    conv: Obj<Convolution>,
+    dw: Obj<Tensor>,
+    least: Out<usize>,
+    most: Out<usize>,
+) -> Outcome {
+    workspace(&handle, [&dy, &x, &dw], &conv, &[least, most])
+}
+
+#[allow(clippy::too_many_arguments)]
+pub fn miopenFindConvolutionBackwardWeightsAlgorithm(
+    handle: Obj<Handle>,
+    dy_desc: Obj<Tensor>,
+    dy: Raw,
+    x_desc: Obj<Tensor>,
+    x: Raw,
+    conv: Obj<Convolution>,
+    dw_desc: Obj<Tensor>,
+    dw: Raw,
+    requested: i32,
+    returned: Out<i32>,
+    results: Out<ConvAlgoPerf>,
+    _workspace: Raw,
+    _workspace_size: u64,
+    _exhaustive: bool,
+) -> Outcome {
+    let (dy, x, dw) = ((dy_desc, dy), (x_desc, x), (dw_desc, dw));
+    let problem = Problem { direction: Direction::BackwardWeights, x, w: dw, y: dy, conv };
+    problem.find(handle, bwd_weights_algorithm::DIRECT, requested, &returned, &results)
+}
+
+/// The real library wants a Find of the same problem on this handle first, else status 7; this one does not insist.
+#[allow(clippy::too_many_arguments)]
+pub fn miopenConvolutionBackwardWeights(
+    handle: Obj<Handle>,
+    alpha: Raw,
+    dy_desc: Obj<Tensor>,
+    dy: Raw,
+    x_desc: Obj<Tensor>,
+    x: Raw,
+    conv: Obj<Convolution>,
+    _algorithm: i32,
+    beta: Raw,
+    dw_desc: Obj<Tensor>,
+    dw: Raw,
+    _workspace: Raw,
+    _workspace_size: u64,
+) -> Outcome {
+    let (dy, x, dw) = ((dy_desc, dy), (x_desc, x), (dw_desc, dw));
+    let problem = Problem { direction: Direction::BackwardWeights, x, w: dw, y: dy, conv };
+    problem.execute(handle, alpha, beta)
+}
