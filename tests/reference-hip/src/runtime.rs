@@ -110,6 +110,6 @@ impl Runtime {
 
     /// A handle that was never given out before. It is outside every address a program could own.
     pub fn new_handle(&mut self) -> usize {
-        self.new_number() as usize * 16 + 0x51ed_0000_0000 | 0xffff << 48
+        0xffff_51ed_0000_0000 + self.new_number() as usize * 16
     }
 }
