@@ -86,9 +86,10 @@ fn captures_do_not_mix_with_each_other_nor_with_other_work() {
     assert_eq!((hipEventRecord(event, outside), hipStreamWaitEvent(a, event, 0), end(a).0), (0, 905, 901));
     begin(a, 1);
     assert_eq!((hipEventRecord(event, a), hipStreamWaitEvent(NULL, event, 0), end(a).0), (0, 906, 901));
-    // A stream that captured and was destroyed leaves nothing behind.
+    // With the stream in which it began, a capture is over for all.
     begin(a, 0);
-    assert_eq!((hipStreamDestroy(a), hipFree(device_buffer(8))), (0, 0));
+    follow(a, b);
+    assert_eq!((status(b), hipStreamDestroy(a), status(b), hipFree(device_buffer(8))), (1, 0, 0, 0));
     assert_eq!((hipStreamDestroy(b), hipStreamDestroy(outside), hipEventDestroy(event)), (0, 0, 0));
 }
 

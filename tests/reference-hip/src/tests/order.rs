@@ -102,6 +102,9 @@ fn a_stream_waits_for_what_the_event_meant_then() {
     first.open();
     assert_eq!(hipStreamSynchronize(a), 0);
     assert_eq!((to.get(), hipEventQuery(event)), (eight(7), NOT_READY));
+    // Nor has the event the time of its first record.
+    // SAFETY: the pointer is a local's.
+    assert_eq!(unsafe { hipEventElapsedTime(&mut 0.0, event, event) }, NOT_READY);
     second.open();
     assert_eq!((hipEventSynchronize(event), hipEventQuery(event)), (0, 0));
     assert_eq!((hipStreamDestroy(a), hipStreamDestroy(b), hipEventDestroy(event)), (0, 0, 0));

@@ -21,6 +21,11 @@ fn fork(body: impl FnOnce() -> bool) -> i32 {
             libc::_exit(i32::from(!good));
         }
     }
+    end_of(child)
+}
+
+/// How a child ended.
+fn end_of(child: libc::pid_t) -> i32 {
     let mut status = -1;
     // SAFETY: the child is ours and not waited for yet.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
@@ -98,6 +103,22 @@ fn a_host_function_may_fork() {
     let (send, ended) = std::sync::mpsc::channel();
     let handle = Sent::new(stream);
     call(stream, move || send.send(fork(|| hipStreamQuery(handle.get()) == 0 && hipFree(device_buffer(8)) == 0)).unwrap());
+    assert_eq!((ended.recv().unwrap(), hipStreamSynchronize(stream), hipStreamDestroy(stream)), (0, 0, 0));
+}
+
+#[test]
+fn a_host_function_may_return_in_the_child_that_it_forked() {
+    let _one = alone();
+    let stream = stream();
+    let (send, ended) = std::sync::mpsc::channel();
+    call(stream, move || {
+        // SAFETY: the child does nothing more than to return.
+        match unsafe { libc::fork() } {
+            // SAFETY: it only concerns the child, which has no thread left once this one has ended.
+            0 => _ = unsafe { libc::alarm(300) },
+            child => send.send(end_of(child)).unwrap(),
+        }
+    });
     assert_eq!((ended.recv().unwrap(), hipStreamSynchronize(stream), hipStreamDestroy(stream)), (0, 0, 0));
 }
 
