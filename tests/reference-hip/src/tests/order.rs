@@ -266,6 +266,7 @@ fn a_streams_thread_begins_with_its_work_and_ends_with_it() {
     streams.iter().for_each(|s| assert_eq!(hipStreamSynchronize(*s), 0));
     assert!(serving() >= 50);
     streams.into_iter().for_each(|s| assert_eq!(hipStreamDestroy(s), 0));
+    std::thread::spawn(|| call(PER_THREAD, || ())).join().unwrap();
     // The threads end soon after they are told to; if they do not, this does not either.
     while serving() > before {
         std::thread::yield_now();
