@@ -29,53 +29,51 @@ fn checked(device: c_int) -> Result<usize, Code> {
     usize::try_from(device).ok().filter(|d| *d < COUNT).ok_or(INVALID_DEVICE)
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipInit(flags: u32) -> Code {
+pub extern "C" fn hipInit(flags: u32) -> Code {
     guard(|| if flags == 0 { Ok(()) } else { Err(INVALID_VALUE) })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> Code {
+pub unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
     guard(|| unsafe { put(version, 70_200_000) })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipDriverGetVersion(version: *mut c_int) -> Code {
+pub unsafe extern "C" fn hipDriverGetVersion(version: *mut c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
     guard(|| unsafe { put(version, 70_200_000) })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> Code {
+pub unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
     guard(|| unsafe { put(count, COUNT as c_int) })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipSetDevice(device: c_int) -> Code {
+pub extern "C" fn hipSetDevice(device: c_int) -> Code {
     guard(|| checked(device).map(|d| CURRENT.set(d)))
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipGetDevice(device: *mut c_int) -> Code {
+pub unsafe extern "C" fn hipGetDevice(device: *mut c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
     guard(|| unsafe { put(device, current() as c_int) })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipDeviceSynchronize() -> Code {
-    guard(|| runtime::attempt(|r| r.forbid_under_capture()))
+pub extern "C" fn hipDeviceSynchronize() -> Code {
+    guard(|| {
+        let outstanding = runtime::attempt(|r| {
+            r.forbid_under_capture()?;
+            let device = current();
+            Ok(r.outstanding(|s| s.device == device))
+        })?;
+        runtime::wait(&outstanding)
+    })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipDeviceTotalMem(bytes: *mut usize, device: c_int) -> Code {
+pub unsafe extern "C" fn hipDeviceTotalMem(bytes: *mut usize, device: c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
     guard(|| checked(device).and_then(|_| unsafe { put(bytes, MEMORY) }))
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipDeviceGetName(name: *mut c_char, length: c_int, device: c_int) -> Code {
+pub unsafe extern "C" fn hipDeviceGetName(name: *mut c_char, length: c_int, device: c_int) -> Code {
     guard(|| {
         checked(device)?;
         let room = usize::try_from(length).ok().filter(|n| *n > 0 && !name.is_null()).ok_or(INVALID_VALUE)? - 1;
@@ -151,8 +149,7 @@ const INTEGERS: &[(usize, c_int)] = &[
     (624, 57), // maxThreadsPerMultiProcessor
 ];
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut Properties, device: c_int) -> Code {
+pub unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut Properties, device: c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid for the struct of that version.
     guard(|| checked(device).and_then(|d| unsafe { put(properties, Properties::of(d)) }))
 }
@@ -182,8 +179,7 @@ fn attribute_value(attribute: c_int, device: usize) -> Option<c_int> {
     })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) -> Code {
+pub unsafe extern "C" fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) -> Code {
     guard(|| {
         let device = checked(device)?;
         let found = attribute_value(attribute, device).ok_or(INVALID_VALUE)?;

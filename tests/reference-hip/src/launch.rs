@@ -1,17 +1,19 @@
 //! Everything that needs a GPU to run: code objects and kernel launches. They all refuse, audibly.
+//! What programs with kernels do before that, on being loaded, is in `registration`.
 
 use crate::error::{Code, NOT_SUPPORTED, guard};
 
 fn refuse(function: &str) -> Code {
-    eprintln!("reference HIP: {function} refused: there is no device that could run kernels");
-    guard(|| Err(NOT_SUPPORTED))
+    guard(|| {
+        eprintln!("reference HIP: {function} refused: there is no device that could run kernels");
+        Err(NOT_SUPPORTED)
+    })
 }
 
-/// Exports functions that ignore their arguments, which the C calling convention of the platform allows.
+/// Defines functions that ignore their arguments, which the C calling convention of the platform allows.
 macro_rules! refusing {
     ($($name:ident)*) => {
-        $(#[unsafe(no_mangle)]
-        extern "C" fn $name() -> Code {
+        $(pub extern "C" fn $name() -> Code {
             refuse(stringify!($name))
         })*
     };

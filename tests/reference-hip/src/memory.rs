@@ -1,218 +1,146 @@
-//! Memory: allocation, copies, fills. Everything happens at once; a capturing stream records asynchronous operations instead.
+//! Memory: the exported functions for allocation, copies, fills. The bookkeeping of allocations is in `runtime::blocks`.
 //! A pointer that lies in no allocation of ours is host memory of the program, and accepted only where HIP takes host memory.
 
 use core::ffi::{c_int, c_void};
-use std::alloc::Layout;
 
 use crate::device;
-use crate::error::{Code, INVALID_MEMCPY_DIRECTION, INVALID_VALUE, OUT_OF_MEMORY, guard, put};
-use crate::runtime::{self, Block, Operation, Runtime};
+use crate::error::{Code, INVALID_VALUE, NOT_SUPPORTED, guard, put};
+use crate::runtime::blocks::Blocks;
+use crate::runtime::operation::Operation;
+use crate::runtime::{self, worker};
 
-const ALIGNMENT: usize = 256;
-/// How much of fresh memory is filled with ones (NaN as floats), so that reading it before writing shows.
-const PATTERN: usize = 16 << 20;
-
-fn layout(size: usize) -> Result<Layout, Code> {
-    Layout::from_size_align(size, ALIGNMENT).map_err(|_| OUT_OF_MEMORY)
+fn allocate(out: *mut *mut c_void, size: usize, device: Option<usize>) -> Result<(), Code> {
+    if out.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    let made = || {
+        runtime::attempt(|r| {
+            r.forbid_under_capture()?;
+            r.blocks.allocate(size, device)
+        })
+    };
+    let address = if size == 0 { 0 } else { made()? };
+    // SAFETY: not null, so the caller's pointer is valid.
+    unsafe { put(out, address as *mut c_void) }
 }
 
-impl Runtime {
-    fn used(&self, device: usize) -> usize {
-        self.blocks.values().filter(|b| b.device == Some(device)).map(|b| b.size).sum()
+/// Waits for everything submitted to the device of the memory, or to all devices for pinned host memory, before it gives it back.
+fn release(memory: *mut c_void, pinned: bool) -> Result<(), Code> {
+    if memory.is_null() {
+        return Ok(());
     }
-
-    /// The allocation that holds `address`, and where in it.
-    fn block_of(&self, address: usize) -> Option<(usize, &Block)> {
-        let (start, block) = self.blocks.range(..=address).next_back()?;
-        (address - start < block.size).then_some((*start, block))
-    }
-
-    /// Whether an operation may touch these bytes: inside one allocation, or host memory where that is allowed.
-    fn check(&self, address: usize, bytes: usize, may_be_host: bool) -> Result<(), Code> {
-        match self.block_of(address) {
-            Some((start, block)) if bytes <= block.size - (address - start) => Ok(()),
-            None if may_be_host && address != 0 => Ok(()),
-            _ => Err(INVALID_VALUE),
-        }
-    }
-
-    fn allocate(&mut self, size: usize, device: Option<usize>) -> Result<usize, Code> {
-        self.forbid_under_capture()?;
-        if let Some(d) = device
-            && size > device::MEMORY.saturating_sub(self.used(d))
-        {
-            return Err(OUT_OF_MEMORY);
-        }
-        // SAFETY: the size is not zero (the callers see to that).
-        let memory = unsafe { std::alloc::alloc(layout(size)?) };
-        if memory.is_null() {
-            return Err(OUT_OF_MEMORY);
-        }
-        // SAFETY: at most the size just allocated.
-        unsafe { memory.write_bytes(0xff, size.min(PATTERN)) };
-        self.blocks.insert(memory as usize, Block { size, device });
-        Ok(memory as usize)
-    }
-
-    fn release(&mut self, address: usize, host: bool) -> Result<(), Code> {
-        self.forbid_under_capture()?;
-        if self.blocks.get(&address).is_none_or(|b| b.device.is_none() != host) {
-            return Err(INVALID_VALUE);
-        }
-        let block = self.blocks.remove(&address).ok_or(INVALID_VALUE)?;
-        // SAFETY: it was allocated with this layout, and its entry is gone, so it is freed once.
-        unsafe { std::alloc::dealloc(address as *mut u8, layout(block.size)?) };
-        Ok(())
-    }
-
-    fn copy_checked(&self, to: usize, from: usize, bytes: usize, kind: c_int) -> Result<Operation, Code> {
-        // hipMemcpyHostToHost, HostToDevice, DeviceToHost, DeviceToDevice, Default, DeviceToDeviceNoCU
-        let (to_host, from_host) = match kind {
-            0 | 4 => (true, true),
-            1 => (false, true),
-            2 => (true, false),
-            3 | 1024 => (false, false),
-            _ => return Err(INVALID_MEMCPY_DIRECTION),
-        };
-        self.check(to, bytes, to_host)?;
-        self.check(from, bytes, from_host)?;
-        let foreign = |address| self.block_of(address).is_none();
-        Ok(Operation::Copy { to, from, bytes, to_host: foreign(to), from_host: foreign(from) })
-    }
-
-    fn fill_checked(&self, to: usize, value: c_int, bytes: usize) -> Result<Operation, Code> {
-        self.check(to, bytes, false)?;
-        Ok(Operation::Fill { to, value: value as u8, bytes })
-    }
-
-    /// Whether a recorded operation still touches only memory that exists.
-    pub fn still_valid(&self, operation: &Operation) -> bool {
-        match *operation {
-            Operation::Copy { to, from, bytes, to_host, from_host } => {
-                self.check(to, bytes, to_host).is_ok() && self.check(from, bytes, from_host).is_ok()
-            }
-            Operation::Fill { to, bytes, .. } => self.check(to, bytes, false).is_ok(),
-            Operation::Host { .. } => true,
-        }
-    }
-}
-
-/// Does an operation now.
-///
-/// # Safety
-/// Its memory is valid: checked against the allocations, or host memory the caller vouches for.
-pub unsafe fn perform(operation: Operation) {
-    match operation {
-        // SAFETY: by contract; source and destination may overlap, as they may be one buffer.
-        Operation::Copy { to, from, bytes, .. } => unsafe { core::ptr::copy(from as *const u8, to as *mut u8, bytes) },
-        // SAFETY: by contract.
-        Operation::Fill { to, value, bytes } => unsafe { core::ptr::write_bytes(to as *mut u8, value, bytes) },
-        // SAFETY: the program gave function and data for this call.
-        Operation::Host { function, data } => unsafe { function(data as *mut c_void) },
-    }
+    let outstanding = runtime::attempt(|r| {
+        r.forbid_under_capture()?;
+        let device = r.blocks.starting(memory as usize, pinned)?.device();
+        Ok(r.outstanding(|s| device.is_none_or(|d| d == s.device)))
+    })?;
+    runtime::wait(&outstanding)?;
+    runtime::attempt(|r| r.blocks.remove(memory as usize, pinned)).map(drop)
 }
 
 /// An operation on a stream that the host does not wait for.
-fn submit(stream: usize, checked: impl FnOnce(&Runtime) -> Result<Operation, Code>) -> Result<(), Code> {
+fn submit(stream: *mut c_void, checked: impl FnOnce(&Blocks) -> Result<Operation, Code>) -> Result<(), Code> {
     runtime::attempt(|r| {
-        let id = r.stream(stream)?;
-        let operation = checked(r)?;
-        if !r.records(&id, operation)? {
-            // SAFETY: checked against the allocations; what is host memory the caller vouches for.
-            unsafe { perform(operation) };
-        }
-        Ok(())
+        let id = r.resolve(stream as usize)?;
+        let operation = checked(&r.blocks)?;
+        r.enqueue(id, operation).map(drop)
     })
 }
 
 /// An operation that the host waits for.
-fn submit_and_wait(stream: usize, checked: impl FnOnce(&Runtime) -> Result<Operation, Code>) -> Result<(), Code> {
-    runtime::attempt(|r| {
-        let id = r.stream(stream)?;
-        r.forbid_wait(&id)?;
-        r.forbid_under_capture()
+fn submit_and_wait(stream: *mut c_void, checked: impl FnOnce(&Blocks) -> Result<Operation, Code>) -> Result<(), Code> {
+    if worker::is_current() {
+        return Err(NOT_SUPPORTED);
+    }
+    let point = runtime::attempt(|r| {
+        let id = r.resolve(stream as usize)?;
+        r.forbid_wait(id)?;
+        r.forbid_under_capture()?;
+        let operation = checked(&r.blocks)?;
+        r.enqueue(id, operation)
     })?;
-    submit(stream, checked)
+    runtime::wait(point.as_slice())
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipMalloc(out: *mut *mut c_void, size: usize) -> Code {
+/// What `hipMemcpy` and its relatives ask for.
+fn line(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int) -> impl FnOnce(&Blocks) -> Result<Operation, Code> {
+    move |blocks| blocks.copy((to as usize, bytes), (from as usize, bytes), bytes, 1, kind)
+}
+
+/// What `hipMemset` and its relatives ask for.
+fn filling(to: *mut c_void, value: c_int, bytes: usize) -> impl FnOnce(&Blocks) -> Result<Operation, Code> {
+    move |blocks| blocks.fill(to as usize, value as u8, bytes)
+}
+
+pub unsafe extern "C" fn hipMalloc(out: *mut *mut c_void, size: usize) -> Code {
+    guard(|| allocate(out, size, Some(device::current())))
+}
+
+pub extern "C" fn hipFree(memory: *mut c_void) -> Code {
+    guard(|| release(memory, false))
+}
+
+pub unsafe extern "C" fn hipHostMalloc(out: *mut *mut c_void, size: usize, _flags: u32) -> Code {
+    guard(|| allocate(out, size, None))
+}
+
+pub extern "C" fn hipHostFree(memory: *mut c_void) -> Code {
+    guard(|| release(memory, true))
+}
+
+pub unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> Code {
     guard(|| {
-        if out.is_null() {
-            return Err(INVALID_VALUE);
-        }
-        let address = if size == 0 { 0 } else { runtime::attempt(|r| r.allocate(size, Some(device::current())))? };
-        // SAFETY: not null, so the caller's pointer is valid.
-        unsafe { put(out, address as *mut c_void) }
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hipFree(memory: *mut c_void) -> Code {
-    guard(|| if memory.is_null() { Ok(()) } else { runtime::attempt(|r| r.release(memory as usize, false)) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipHostMalloc(out: *mut *mut c_void, size: usize, _flags: u32) -> Code {
-    guard(|| {
-        if out.is_null() {
-            return Err(INVALID_VALUE);
-        }
-        let address = if size == 0 { 0 } else { runtime::attempt(|r| r.allocate(size, None))? };
-        // SAFETY: not null, so the caller's pointer is valid.
-        unsafe { put(out, address as *mut c_void) }
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hipHostFree(memory: *mut c_void) -> Code {
-    guard(|| if memory.is_null() { Ok(()) } else { runtime::attempt(|r| r.release(memory as usize, true)) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> Code {
-    guard(|| {
-        let used = runtime::with(|r| r.used(device::current()));
+        let left = runtime::with(|r| r.blocks.free(device::current()));
         // SAFETY: `put` checks for null; otherwise the caller's pointers are valid.
         unsafe {
-            put(free, device::MEMORY.saturating_sub(used))?;
+            put(free, left)?;
             put(total, device::MEMORY)
         }
     })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipMemPtrGetInfo(memory: *mut c_void, size: *mut usize) -> Code {
+pub unsafe extern "C" fn hipMemPtrGetInfo(memory: *mut c_void, size: *mut usize) -> Code {
     guard(|| {
-        let found = runtime::with(|r| r.blocks.get(&(memory as usize)).map(|b| b.size)).ok_or(INVALID_VALUE)?;
+        let found = runtime::with(|r| r.blocks.size(memory as usize)).ok_or(INVALID_VALUE)?;
         // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
         unsafe { put(size, found) }
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipMemcpy(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int) -> Code {
+pub extern "C" fn hipMemcpy(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int) -> Code {
     hipMemcpyWithStream(to, from, bytes, kind, core::ptr::null_mut())
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipMemcpyWithStream(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int, stream: *mut c_void) -> Code {
-    guard(
-        || if bytes == 0 { Ok(()) } else { submit_and_wait(stream as usize, |r| r.copy_checked(to as usize, from as usize, bytes, kind)) },
-    )
+pub extern "C" fn hipMemcpyWithStream(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int, stream: *mut c_void) -> Code {
+    guard(|| if bytes == 0 { Ok(()) } else { submit_and_wait(stream, line(to, from, bytes, kind)) })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipMemcpyAsync(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int, stream: *mut c_void) -> Code {
-    guard(|| if bytes == 0 { Ok(()) } else { submit(stream as usize, |r| r.copy_checked(to as usize, from as usize, bytes, kind)) })
+pub extern "C" fn hipMemcpyAsync(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int, stream: *mut c_void) -> Code {
+    guard(|| if bytes == 0 { Ok(()) } else { submit(stream, line(to, from, bytes, kind)) })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipMemset(to: *mut c_void, value: c_int, bytes: usize) -> Code {
-    guard(|| if bytes == 0 { Ok(()) } else { submit_and_wait(0, |r| r.fill_checked(to as usize, value, bytes)) })
+pub extern "C" fn hipMemcpy2DAsync(
+    to: *mut c_void,
+    to_pitch: usize,
+    from: *const c_void,
+    from_pitch: usize,
+    width: usize,
+    rows: usize,
+    kind: c_int,
+    stream: *mut c_void,
+) -> Code {
+    guard(|| {
+        if width == 0 || rows == 0 {
+            return Ok(());
+        }
+        submit(stream, |blocks| blocks.copy((to as usize, to_pitch), (from as usize, from_pitch), width, rows, kind))
+    })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipMemsetAsync(to: *mut c_void, value: c_int, bytes: usize, stream: *mut c_void) -> Code {
-    guard(|| if bytes == 0 { Ok(()) } else { submit(stream as usize, |r| r.fill_checked(to as usize, value, bytes)) })
+pub extern "C" fn hipMemset(to: *mut c_void, value: c_int, bytes: usize) -> Code {
+    guard(|| if bytes == 0 { Ok(()) } else { submit_and_wait(core::ptr::null_mut(), filling(to, value, bytes)) })
+}
+
+pub extern "C" fn hipMemsetAsync(to: *mut c_void, value: c_int, bytes: usize, stream: *mut c_void) -> Code {
+    guard(|| if bytes == 0 { Ok(()) } else { submit(stream, filling(to, value, bytes)) })
 }
