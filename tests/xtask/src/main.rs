@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod demo;
+mod resnet;
 
 use std::process::{Command, ExitCode};
 
