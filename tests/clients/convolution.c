@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unwind.h>
 
+#include "device.h"
+
 enum { N = 2, C = 3, H = 5, W = 5, K = 4, R = 3 };
 
 static miopenHandle_t handle;
@@ -54,6 +56,7 @@ static miopenStatus_t forward(float alpha, float beta) {
 }
 
 static void show(miopenStatus_t status) {
+    wait_for_device();
     printf("status %d (%s), forwarded error %d\n", status, miopenGetErrorString(status), miopenGetLastForwardedError());
     printf("y");
     for (int i = 0; i < N * K * H * W; i++) printf(" %g", y[i]);
@@ -159,6 +162,7 @@ int main(int argc, char **argv) {
             status = forward(1, 0);
             miopenStatus_t other = miopenSet4dTensorDescriptor(NULL, miopenFloat, 1, 1, 1, 1);
             printf("another error: %d (%s)\n", other, miopenGetErrorString(other));
+            wait_for_device();
         }
     }
     printf("mapped hipdnn %d\n", is_mapped("libhipdnn_backend"));

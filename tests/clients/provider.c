@@ -2,11 +2,12 @@
  * calls reach the shim. Everything but execution is passed on to the reference backend, whose path is in PROVIDER_BACKEND. */
 #include <miopen/miopen.h>
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "device.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -43,6 +44,7 @@ static miopenStatus_t call_miopen(void) {
     miopenCreateConvolutionDescriptor(&c);
     miopenInitConvolutionDescriptor(c, miopenConvolution, 0, 0, 1, 1, 1, 1);
     miopenStatus_t status = miopenConvolutionForward(handle, &alpha, d, &x, d, &w, c, miopenConvolutionFwdAlgoDirect, &beta, d, &y, NULL, 0);
+    wait_for_device();
     miopenDestroyConvolutionDescriptor(c);
     miopenDestroyTensorDescriptor(d);
     miopenDestroy(handle);

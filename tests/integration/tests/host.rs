@@ -108,12 +108,14 @@ impl Setup {
     }
 
     fn poison(&mut self) {
+        wait_for_device();
         let y = &mut self.buffers[2];
         y.values.fill(f32::NAN);
     }
 
-    /// The direct definition. Also that nothing around y was written.
+    /// The direct definition, once the device is done. Also that nothing around y was written.
     fn assert_right(&self) {
+        wait_for_device();
         let at = |buffer: &Buffer, i: usize| buffer.values[buffer.start + i];
         let (x, w, y) = (&self.buffers[0], &self.buffers[1], &self.buffers[2]);
         let n = self.x.dims()[0] as usize;
@@ -131,6 +133,20 @@ impl Setup {
         }
         assert!(y.values[..y.start].iter().chain(&y.values[y.start + n * IMAGE..]).all(|v| v.is_nan()), "written outside y");
     }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        // What is queued may still use the buffers.
+        wait_for_device();
+    }
+}
+
+/// As any program must before it looks at memory that it gave to a stream.
+fn wait_for_device() {
+    let hip = Hip::load();
+    // SAFETY: HIP's function of this name takes nothing.
+    assert_eq!(unsafe { hip.0.get::<unsafe extern "C" fn() -> c_int>(b"hipDeviceSynchronize").unwrap()() }, 0);
 }
 
 #[track_caller]
