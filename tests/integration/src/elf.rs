@@ -33,6 +33,20 @@ impl Library {
 
     /// Reads bytes.
     pub fn parse(data: &[u8]) -> Result<Self> {
+        let library = Self::parse_any(data)?;
+        ensure!(!library.exports.is_empty(), "it exports nothing");
+        Ok(library)
+    }
+
+    /// Reads a file that need not export anything: a program.
+    pub fn read_program(path: &Path) -> Result<Self> {
+        let data = std::fs::read(path).with_context(|| path.display().to_string())?;
+        let program = Self::parse_any(&data).with_context(|| path.display().to_string())?;
+        ensure!(!program.needed.is_empty(), "{}: it needs nothing", path.display());
+        Ok(program)
+    }
+
+    fn parse_any(data: &[u8]) -> Result<Self> {
         let header = FileHeader64::<Endianness>::parse(data)?;
         let endian = header.endian()?;
         ensure!(endian == Endianness::Little, "not little-endian");
@@ -73,7 +87,6 @@ impl Library {
         }
         library.needed_versions.sort();
         library.needed_versions.dedup();
-        ensure!(!library.exports.is_empty(), "it exports nothing");
         Ok(library)
     }
 }

@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use integration_tests::{dist, elf::Library, reference, shim};
 
@@ -44,13 +48,41 @@ fn it_needs_the_c_library_only() {
     assert_eq!(needed.iter().filter(|n| !allowed.contains(&n.as_str())).collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
+/// Every ELF file of the layout, links aside.
+fn binaries(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(binaries(&path));
+        } else if !path.is_symlink() && fs::read(&path).is_ok_and(|data| data.starts_with(b"\x7fELF")) {
+            found.push(path);
+        }
+    }
+    found
+}
+
 #[test]
-fn it_runs_on_glibc_2_34() {
-    for file in [shim(), dist().join("bin/hipdnn-shim"), reference("libMIOpen_private.so.1"), reference("libhipdnn_backend.so")] {
-        let Ok(library) = Library::read(&file) else { continue };
+fn everything_runs_on_glibc_2_34() {
+    let files: Vec<PathBuf> = ["bin", "lib"].iter().flat_map(|folder| binaries(&dist().join(folder))).collect();
+    assert_eq!(files.len(), 5, "the shim, the tool and three reference libraries: {files:?}");
+    for file in files {
+        let needs = Library::read_program(&file).unwrap().needed_versions;
         let minor = |v: &String| v.strip_prefix("GLIBC_2.").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
-        let newest = library.needed_versions.iter().filter_map(minor).max();
-        assert!(newest.is_some_and(|minor| minor <= 34), "{}: {:?}", file.display(), library.needed_versions);
+        let newest = needs.iter().filter_map(minor).max();
+        assert!(newest.is_some_and(|minor| minor <= 34), "{}: {needs:?}", file.display());
+        let foreign: Vec<&String> = needs.iter().filter(|v| !v.starts_with("GLIBC_2.") && !v.starts_with("GCC_")).collect();
+        assert!(foreign.is_empty(), "{}: {foreign:?}", file.display());
+    }
+}
+
+#[test]
+fn the_layout_says_under_which_terms_it_is() {
+    let terms = dist().join("share/licenses/hipdnn-shim");
+    assert!(fs::read_to_string(terms.join("LICENSE")).unwrap().contains("MIT"));
+    let foreign = fs::read_to_string(terms.join("THIRD-PARTY.txt")).unwrap();
+    for linked in ["wasmtime", "libloading", "matrixmultiply", "gemm-f64", "dlmalloc"] {
+        assert!(foreign.lines().any(|line| line.starts_with(&format!("{linked} "))), "{linked}");
     }
 }
 

@@ -5,7 +5,7 @@
 use std::{
     ffi::{OsString, c_int, c_void},
     ptr::null_mut,
-    sync::Arc,
+    sync::{Arc, mpsc},
 };
 
 use hipdnn_host::{
@@ -251,6 +251,24 @@ impl Hip {
         stream
     }
 
+    /// Has the stream stand still until the answer is dropped or sent to.
+    fn gate(&self, stream: *mut c_void) -> mpsc::Sender<()> {
+        /// # Safety
+        /// `data` is a leaked receiver that nobody else uses.
+        unsafe extern "C" fn wait(data: *mut c_void) {
+            // SAFETY: by the contract of this function.
+            let gate = unsafe { Box::from_raw(data.cast::<mpsc::Receiver<()>>()) };
+            // An error means that the other side is gone, which opens the gate too.
+            let _ = gate.recv();
+        }
+        type Launch = unsafe extern "C" fn(*mut c_void, unsafe extern "C" fn(*mut c_void), *mut c_void) -> c_int;
+        let (open, gate) = mpsc::channel();
+        // SAFETY: HIP's function of this name has this type; `wait` is called once with what it takes.
+        let code = unsafe { self.0.get::<Launch>(b"hipLaunchHostFunc").unwrap()(stream, wait, Box::into_raw(Box::new(gate)).cast()) };
+        assert_eq!(code, 0);
+        open
+    }
+
     fn begin_capture(&self, stream: *mut c_void) {
         // Of this thread only: a global capture would forbid the other tests' allocations, as HIP does.
         // SAFETY: as above; 1 is the thread-local mode.
@@ -283,6 +301,24 @@ fn under_capture_nothing_cold_runs_and_the_capture_survives() {
     hip.begin_capture(stream);
     assert!(matches!(setup.run(&host, &state), Outcome::Served), "a warm plan of an engine that can be captured");
     assert_eq!(hip.end_capture(stream), 0, "the capture was disturbed");
+}
+
+#[test]
+fn a_call_is_done_in_the_order_of_its_stream_not_at_once() {
+    let (hip, host) = (Hip::load(), host());
+    let stream = hip.stream();
+    let state = host.register(stream);
+    let mut setup = Setup::new(2, 3, 0);
+    let gate = hip.gate(stream);
+    // Cold and warm, while the stream stands still.
+    for _ in 0..2 {
+        assert!(matches!(setup.run(&host, &state), Outcome::Served));
+    }
+    let y = setup.buffers[2].pointer().cast::<f32>();
+    // SAFETY: inside the buffer, which nobody writes while the stream stands still.
+    assert!(unsafe { y.read_volatile() }.is_nan(), "it did not wait for its stream");
+    drop(gate);
+    setup.assert_right();
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::licenses;
+
 const GUEST_TARGET: &str = "wasm32-unknown-unknown";
 
 /// The repository.
@@ -55,7 +57,9 @@ pub fn dist() -> Result<PathBuf> {
     write(&dist.join("include/miopen/miopen.h"), &miopen_api::c_header(api))?;
     write(&dist.join("include/miopen/miopen_hipdnn.h"), &miopen_api::shim_header())?;
     install(&translator(&built)?, &dist.join("share/hipdnn-shim/translator.wasm"))?;
-    write(&dist.join("share/licenses/hipdnn-shim/LICENSE"), &fs::read_to_string(root().join("LICENSE"))?)?;
+    let terms = dist.join("share/licenses/hipdnn-shim");
+    write(&terms.join("LICENSE"), &fs::read_to_string(root().join("LICENSE"))?)?;
+    write(&terms.join("THIRD-PARTY.txt"), &licenses::document()?)?;
     dist.canonicalize().context("target/dist")
 }
 

@@ -1,8 +1,10 @@
-//! The front door: `cargo xtask demo | test | bench | dist | qemu`. Runs cargo and the built programs; knows no rule, graph or API.
+//! The front door: `cargo xtask demo | test | corpus | bench | dist | qemu`. Runs cargo and the built programs; knows no rule, graph or API.
 
 mod bench;
 mod build;
+mod corpus;
 mod demo;
+mod licenses;
 mod resnet;
 
 use std::process::{Command, ExitCode};
@@ -28,6 +30,12 @@ enum Task {
     },
     /// Builds everything and runs all tests.
     Test,
+    /// Drives the committed corpus under both engine profiles and compares what came of it with the README's tables.
+    Corpus {
+        /// Write the tables into the README instead.
+        #[arg(long)]
+        write: bool,
+    },
     /// Measures; prints one JSON object for each figure.
     Bench {
         /// Which benchmark.
@@ -55,6 +63,7 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Demo { json } => demo::run(&build::dist()?, json),
         Task::Test => test(),
+        Task::Corpus { write } => corpus::run(&build::dist()?, write),
         Task::Bench { which } => bench::run(which, &build::dist()?),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),

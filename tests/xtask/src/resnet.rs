@@ -9,10 +9,8 @@ pub struct Form {
 }
 
 /// Both forms.
-pub const FORMS: [Form; 2] = [
-    Form { name: "fp32 NCHW", base: "conv", layout: "NCHW" },
-    Form { name: "bf16 NHWC", base: "convbfp16", layout: "NHWC" },
-];
+pub const FORMS: [Form; 2] =
+    [Form { name: "fp32 NCHW", base: "conv", layout: "NCHW" }, Form { name: "bf16 NHWC", base: "convbfp16", layout: "NHWC" }];
 
 /// One convolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +82,10 @@ mod tests {
         };
         // The published 4.1 billion multiply-adds, less the fully connected layer's two million.
         assert_eq!(layers.iter().map(multiplications).sum::<u64>(), 4_087_136_256);
-        assert_eq!(layers[0].line(&FORMS[0]), "conv -n 1 -c 3 -H 224 -W 224 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -I NCHW -f NCHW -O NCHW -F 1");
+        assert_eq!(
+            layers[0].line(&FORMS[0]),
+            "conv -n 1 -c 3 -H 224 -W 224 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -I NCHW -f NCHW -O NCHW -F 1"
+        );
         let last = layers.last().unwrap();
         assert_eq!((last.name.as_str(), last.shape().as_str()), ("layer4.2.conv3", "512x7x7 -> 2048, 1x1"));
     }

@@ -101,6 +101,7 @@ pub fn drive(settings: &Settings, profile: Profile, entries: &[Entry], jobs: usi
     thread::scope(|scope| {
         for _ in 0..jobs.min(entries.len()) {
             scope.spawn(|| {
+                survive_closed_pipes();
                 let mut worker = None;
                 while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = ask(&mut worker, settings, profile, &entries[index]);
@@ -113,6 +114,17 @@ pub fn drive(settings: &Settings, profile: Profile, entries: &[Entry], jobs: usi
     bar.finish_and_clear();
     let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
     outcomes.into_iter().map(|outcome| outcome.context("a line was not driven")).collect()
+}
+
+/// Writing to a worker that ended is an error then, in this thread, and not the end of this program, as elsewhere. Workers do not inherit it.
+fn survive_closed_pipes() {
+    // SAFETY: plain data, for which zero is a value.
+    let mut signals: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: changes this thread's mask only; `signals` is writable.
+    unsafe {
+        libc::sigaddset(&mut signals, libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
+    }
 }
 
 /// On stderr, and only if that is a terminal.
