@@ -71,7 +71,7 @@ fn build_guest(out: &Path) -> Result<PathBuf> {
         .arg(&target)
         .args(["--config", "profile.release.debug=false", "--config", "profile.release.strip=true"])
         .args(["--config", "profile.release.panic=\"abort\"", "--config", "profile.release.codegen-units=1"])
-        .args(["--config", "profile.release.opt-level=\"s\""])
+        .args(["--config", "profile.release.lto=\"fat\""])
         .args(["--config", &format!("target.{GUEST_TARGET}.rustflags=[\"-Clink-arg=-zstack-size={GUEST_STACK}\"]")]);
     clean_environment(&mut cargo);
     let output = cargo.output().context("starting cargo for the guest")?;

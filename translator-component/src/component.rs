@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static ALLOCATOR: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
 
 /// The rules are total; should one panic all the same, the host sees a trap and declines.
 #[panic_handler]

@@ -81,7 +81,7 @@ fn the_layout_says_under_which_terms_it_is() {
     let terms = dist().join("share/licenses/hipdnn-shim");
     assert!(fs::read_to_string(terms.join("LICENSE")).unwrap().contains("MIT"));
     let foreign = fs::read_to_string(terms.join("THIRD-PARTY.txt")).unwrap();
-    for linked in ["wasmtime", "libloading", "matrixmultiply", "gemm-f64", "dlmalloc"] {
+    for linked in ["wasmtime", "libloading", "matrixmultiply", "gemm-f64", "talc"] {
         assert!(foreign.lines().any(|line| line.starts_with(&format!("{linked} "))), "{linked}");
     }
 }

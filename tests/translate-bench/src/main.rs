@@ -15,6 +15,8 @@ fn main() -> Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some(cold::EMBEDDED) => cold::embedded(),
         Some(cold::COMPILED) => cold::compiled(),
+        // Alone, for a profiler.
+        Some("warm") => warm::report(),
         _ => {
             cold::report()?;
             warm::report()

@@ -193,6 +193,6 @@ mod tests {
         let document = document().unwrap();
         assert!(document.contains("wasmtime 48.0.8: Apache-2.0 WITH LLVM-exception"));
         assert!(document.contains("LLVM Exceptions to the Apache 2.0 License") && document.contains("Permission is hereby granted"));
-        assert!(document.contains("dlmalloc 0.2") && !document.contains("hipdnn-host"));
+        assert!(document.contains("talc 5") && !document.contains("hipdnn-host"));
     }
 }
