@@ -17,34 +17,57 @@ use crate::{
     stubs,
 };
 
-/// `miopenConvolutionForward(handle, alpha, xDesc, x, wDesc, w, convDesc, algo, beta, yDesc, y, workSpace, workSpaceSize)`.
+/// A classic convolution call: `(handle, alpha, aDesc, a, bDesc, b, convDesc, algo, beta, cDesc, c, workSpace, workSpaceSize)`, where c is
+/// what is computed and a and b are what it is computed from.
+struct Classic {
+    name: &'static str,
+    direction: ConvolutionDirection,
+    /// Positions of the descriptors of x, w and y (of their gradients, if these are meant); the memory is the next argument.
+    tensors: [usize; 3],
+}
+
+const FORWARD: Classic = Classic { name: "miopenConvolutionForward", direction: ConvolutionDirection::Forward, tensors: [2, 4, 9] };
+const BACKWARD_DATA: Classic =
+    Classic { name: "miopenConvolutionBackwardData", direction: ConvolutionDirection::BackwardData, tensors: [9, 4, 2] };
+const BACKWARD_WEIGHTS: Classic =
+    Classic { name: "miopenConvolutionBackwardWeights", direction: ConvolutionDirection::BackwardWeights, tensors: [4, 9, 2] };
+/// The position of the result's descriptor, in every direction.
+const RESULT: usize = 9;
+
+/// y from x and w.
 pub fn convolution_forward(frame: &Frame, forwarding: &Forwarding) -> Decision {
-    const CALL: &str = "miopenConvolutionForward";
+    classic(&FORWARD, frame, forwarding)
+}
+
+/// dx from dy and w.
+pub fn convolution_backward_data(frame: &Frame, forwarding: &Forwarding) -> Decision {
+    classic(&BACKWARD_DATA, frame, forwarding)
+}
+
+/// dw from dy and x.
+pub fn convolution_backward_weights(frame: &Frame, forwarding: &Forwarding) -> Decision {
+    classic(&BACKWARD_WEIGHTS, frame, forwarding)
+}
+
+fn classic(entry: &Classic, frame: &Frame, forwarding: &Forwarding) -> Decision {
     let handles = forwarding.records.handles.pin();
     let tensors = forwarding.records.tensors.pin();
     let convolutions = forwarding.records.convolutions.pin();
     let tensor = |n: usize| tensors.get(&(frame.integer(n) as usize));
-    let (Some(state), Some(x), Some(w), Some(convolution), Some(y)) =
-        (handles.get(&(frame.integer(0) as usize)), tensor(2), tensor(4), convolutions.get(&(frame.integer(6) as usize)), tensor(9))
+    let [x, w, y] = entry.tensors.map(tensor);
+    let (Some(state), Some(x), Some(w), Some(convolution), Some(y), Some(result)) =
+        (handles.get(&(frame.integer(0) as usize)), x, w, convolutions.get(&(frame.integer(6) as usize)), y, tensor(RESULT))
     else {
-        return declined(forwarding, CALL, HostRule::DescriptorUnrecorded, "a handle or descriptor of this call");
+        return declined(forwarding, entry.name, HostRule::DescriptorUnrecorded, "a handle or descriptor of this call");
     };
-    let (Some(alpha), Some(beta)) = (scalar(frame.pointer(1), y), scalar(frame.pointer(8), y)) else {
-        return declined(forwarding, CALL, HostRule::ScalingNull, "alpha or beta");
+    let (Some(alpha), Some(beta)) = (scalar(frame.pointer(1), result), scalar(frame.pointer(8), result)) else {
+        return declined(forwarding, entry.name, HostRule::ScalingNull, "alpha or beta");
     };
+    let algorithm = Some(frame.int(7).cast_unsigned());
     let call = ConvolutionCall {
-        entry_point: CALL,
-        problem: ConvolutionProblem {
-            direction: ConvolutionDirection::Forward,
-            convolution,
-            x,
-            w,
-            y,
-            alpha,
-            beta,
-            algorithm: Some(frame.int(7).cast_unsigned()),
-        },
-        pointers: [frame.pointer(3), frame.pointer(5), frame.pointer(10)],
+        entry_point: entry.name,
+        problem: ConvolutionProblem { direction: entry.direction, convolution, x, w, y, alpha, beta, algorithm },
+        pointers: entry.tensors.map(|position| frame.pointer(position + 1)),
         workspace: frame.pointer(11),
         workspace_bytes: frame.integer(12) as usize,
     };

@@ -68,7 +68,11 @@ pub fn handler(forwarding: &Forwarding, name: &CStr) -> Option<Handler> {
 }
 
 /// Entry points that may be forwarded, with the family whose switch they obey.
-const ROUTES: &[(&str, Family, Route)] = &[("miopenConvolutionForward", Family::Conv, forwarding::convolution_forward)];
+const ROUTES: &[(&str, Family, Route)] = &[
+    ("miopenConvolutionForward", Family::Conv, forwarding::convolution_forward),
+    ("miopenConvolutionBackwardData", Family::Conv, forwarding::convolution_backward_data),
+    ("miopenConvolutionBackwardWeights", Family::Conv, forwarding::convolution_backward_weights),
+];
 
 /// Entry points that are watched, and the one whose answer may be marked.
 const HANDLERS: &[(&str, Handler)] = &[

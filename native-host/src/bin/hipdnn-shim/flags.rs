@@ -227,21 +227,21 @@ impl Line {
         line
     }
 
-    /// The directions that the line asks for. The second value: whether it named them itself.
-    pub fn directions(&self) -> Result<(Vec<Direction>, bool), Usage> {
+    /// The directions that the line asks for; without naming any, all that its type has.
+    pub fn directions(&self) -> Result<Vec<Direction>, Usage> {
         let bits = self.integer("forw");
         if !(0..8).contains(&bits) {
             return Err(Usage(format!("-F {bits}: the bits are 1 fwd, 2 bwd-data, 4 bwd-weights")));
         }
-        if bits == 0 {
-            return Ok((vec![Direction::Forward], false));
-        }
-        Ok((Direction::ALL.iter().filter(|d| bits & d.bit() != 0).copied().collect(), true))
+        let all = if self.base == Base::ConvInt8 { Direction::Forward.bit() } else { 7 };
+        let bits = if bits == 0 { all } else { bits };
+        Ok(Direction::ALL.iter().filter(|d| bits & d.bit() != 0).copied().collect())
     }
 }
 
 /// What a convolution computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Direction {
     Forward,
@@ -252,8 +252,18 @@ pub enum Direction {
 impl Direction {
     const ALL: &[Direction] = &[Self::Forward, Self::BackwardData, Self::BackwardWeights];
 
-    fn bit(self) -> i64 {
+    /// Its bit in `-F`.
+    pub fn bit(self) -> i64 {
         1 << self as i64
+    }
+
+    /// What MIOpenDriver calls it in the lines that people look for.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Forward => "Forward Convolution",
+            Self::BackwardData => "Backward Convolution Data",
+            Self::BackwardWeights => "Backward Convolution Weights",
+        }
     }
 
     /// The word that records use.
@@ -341,7 +351,7 @@ pub mod tests {
         let line = parse("conv").unwrap();
         assert_eq!((line.integer("batchsize"), line.integer("out_channels"), line.integer("iter")), (100, 32, 10));
         assert_eq!((line.text("mode"), line.text("in_layout"), line.text("solution")), ("conv", "", "-1"));
-        assert_eq!(line.directions().unwrap(), (vec![Direction::Forward], false));
+        assert_eq!(line.directions().unwrap(), Direction::ALL);
         assert_eq!(line.normalised(), "conv");
     }
 
@@ -392,7 +402,7 @@ pub mod tests {
     #[test]
     fn directions_are_bits() {
         use Direction::{BackwardData, BackwardWeights, Forward};
-        let directions = |line: &str| parse(line).unwrap().directions().unwrap().0;
+        let directions = |line: &str| parse(line).unwrap().directions().unwrap();
         assert_eq!(directions("conv -F 7"), [Forward, BackwardData, BackwardWeights]);
         assert_eq!(directions("conv -F 4"), [BackwardWeights]);
     }

@@ -14,7 +14,7 @@ use hipdnn_host::{data_type::DataType, problem::TensorLayout};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 use miopen_api::{ConvAlgoPerf, data_type, status, tensor_layout};
 
-use crate::convolution::Tensor;
+use crate::{convolution::Tensor, flags::Direction};
 
 /// A MIOpen call that did not succeed.
 #[derive(Clone, Debug)]
@@ -174,8 +174,8 @@ impl Drop for Buffer<'_> {
 type Object = *mut c_void;
 
 functions! {
-    /// The MIOpen functions.
-    MiOpen {
+    /// The MIOpen functions that make and destroy objects.
+    Objects {
         create "miopenCreate" (*mut Object);
         destroy "miopenDestroy" (Object);
         create_tensor "miopenCreateTensorDescriptor" (*mut Object);
@@ -187,16 +187,109 @@ functions! {
         set_groups "miopenSetConvolutionGroupCount" (Object, c_int);
         set_output_padding "miopenSetTransposeConvNdOutputPadding" (Object, c_int, *const c_int);
         destroy_convolution "miopenDestroyConvolutionDescriptor" (Object);
-        workspace_size "miopenConvolutionForwardGetWorkSpaceSize" (Object, Object, Object, Object, Object, *mut usize);
-        find "miopenFindConvolutionForwardAlgorithm" (
-            Object, Object, *const c_void, Object, *const c_void, Object, Object, *mut c_void,
-            c_int, *mut c_int, *mut ConvAlgoPerf, *mut c_void, usize, bool
-        );
-        forward "miopenConvolutionForward" (
-            Object, *const c_void, Object, *const c_void, Object, *const c_void, Object, c_int,
-            *const c_void, Object, *mut c_void, *mut c_void, usize
-        );
     }
+}
+
+/// `(handle, …)` and three tensors and a convolution in an order of its own, and the size.
+type WorkspaceSize = unsafe extern "C" fn(Object, Object, Object, Object, Object, *mut usize) -> c_int;
+/// `(handle, aDesc, a, bDesc, b, convDesc, cDesc, c, requested, returned, results, workspace, its size, exhaustive)`.
+type Find = unsafe extern "C" fn(
+    Object,
+    Object,
+    *const c_void,
+    Object,
+    *const c_void,
+    Object,
+    Object,
+    *mut c_void,
+    c_int,
+    *mut c_int,
+    *mut ConvAlgoPerf,
+    *mut c_void,
+    usize,
+    bool,
+) -> c_int;
+/// `(handle, alpha, aDesc, a, bDesc, b, convDesc, algorithm, beta, cDesc, c, workspace, its size)`.
+type Execute = unsafe extern "C" fn(
+    Object,
+    *const c_void,
+    Object,
+    *const c_void,
+    Object,
+    *const c_void,
+    Object,
+    c_int,
+    *const c_void,
+    Object,
+    *mut c_void,
+    *mut c_void,
+    usize,
+) -> c_int;
+
+/// The names of a direction's calls, and which of x, w and y (0, 1, 2) are its a, b and c: c is computed from a and b.
+pub struct Calls {
+    /// Workspace query.
+    pub workspace_size: &'static str,
+    /// Find.
+    pub find: &'static str,
+    /// Execution.
+    pub execute: &'static str,
+    operands: [usize; 3],
+    /// The tensors of the workspace query before and after the convolution.
+    workspace_order: [usize; 3],
+}
+
+/// What the driver calls for a direction.
+pub fn calls(direction: Direction) -> &'static Calls {
+    match direction {
+        Direction::Forward => &Calls {
+            workspace_size: "miopenConvolutionForwardGetWorkSpaceSize",
+            find: "miopenFindConvolutionForwardAlgorithm",
+            execute: "miopenConvolutionForward",
+            operands: [0, 1, 2],
+            workspace_order: [1, 0, 2],
+        },
+        Direction::BackwardData => &Calls {
+            workspace_size: "miopenConvolutionBackwardDataGetWorkSpaceSize",
+            find: "miopenFindConvolutionBackwardDataAlgorithm",
+            execute: "miopenConvolutionBackwardData",
+            operands: [2, 1, 0],
+            workspace_order: [2, 1, 0],
+        },
+        Direction::BackwardWeights => &Calls {
+            workspace_size: "miopenConvolutionBackwardWeightsGetWorkSpaceSize",
+            find: "miopenFindConvolutionBackwardWeightsAlgorithm",
+            execute: "miopenConvolutionBackwardWeights",
+            operands: [2, 0, 1],
+            workspace_order: [2, 0, 1],
+        },
+    }
+}
+
+/// A direction's functions.
+struct Functions {
+    workspace_size: WorkspaceSize,
+    find: Find,
+    execute: Execute,
+}
+
+impl Functions {
+    fn resolve(library: &Library, calls: &Calls) -> Result<Self> {
+        // SAFETY: functions of these names have had these types in every release of the library.
+        unsafe {
+            Ok(Self {
+                workspace_size: *library.get(calls.workspace_size).with_context(|| format!("no {}", calls.workspace_size))?,
+                find: *library.get(calls.find).with_context(|| format!("no {}", calls.find))?,
+                execute: *library.get(calls.execute).with_context(|| format!("no {}", calls.execute))?,
+            })
+        }
+    }
+}
+
+/// MIOpen: objects, and the convolution functions by direction.
+pub struct MiOpen {
+    objects: Objects,
+    directions: [Functions; 3],
 }
 
 impl MiOpen {
@@ -205,28 +298,39 @@ impl MiOpen {
 
     /// Loads the library.
     pub fn load(named: Option<&Path>) -> Result<Self> {
-        Self::resolve(load("MIOpen", named, Self::BESIDE, &[miopen_api::SONAME, "libMIOpen.so"])?)
+        let library = load("MIOpen", named, Self::BESIDE, &[miopen_api::SONAME, "libMIOpen.so"])?;
+        let functions = |direction| Functions::resolve(library, calls(direction));
+        let directions = [functions(Direction::Forward)?, functions(Direction::BackwardData)?, functions(Direction::BackwardWeights)?];
+        Ok(Self { objects: Objects::resolve(library)?, directions })
+    }
+
+    fn functions(&self, direction: Direction) -> &Functions {
+        match direction {
+            Direction::Forward => &self.directions[0],
+            Direction::BackwardData => &self.directions[1],
+            Direction::BackwardWeights => &self.directions[2],
+        }
     }
 
     /// A handle on the default stream.
     pub fn handle(&self) -> Result<Owned, CallError> {
-        Owned::create("miopenCreate", self.create, self.destroy)
+        Owned::create("miopenCreate", self.objects.create, self.objects.destroy)
     }
 
     /// A tensor descriptor: with strides, or with a vectorised layout.
     pub fn tensor(&self, tensor: &Tensor) -> Result<Owned, CallError> {
-        let descriptor = Owned::create("miopenCreateTensorDescriptor", self.create_tensor, self.destroy_tensor)?;
+        let descriptor = Owned::create("miopenCreateTensorDescriptor", self.objects.create_tensor, self.objects.destroy_tensor)?;
         let (dims, strides) = (ints(&tensor.dims), ints(&tensor.strides));
         let (object, data_type, rank) = (descriptor.object, number(tensor.data_type), dims.len() as c_int);
         match tensor.vectorized_layout().and_then(layout_number) {
             None => {
                 // SAFETY: the object lives; both arrays have as many entries as the call is told.
-                let status = unsafe { (self.set_tensor)(object, data_type, rank, dims.as_ptr(), strides.as_ptr()) };
+                let status = unsafe { (self.objects.set_tensor)(object, data_type, rank, dims.as_ptr(), strides.as_ptr()) };
                 returned("miopenSetTensorDescriptor", status)?;
             }
             Some(layout) => {
                 // SAFETY: the object lives; the array has as many entries as the call is told.
-                let status = unsafe { (self.set_tensor_with_layout)(object, data_type, layout, dims.as_ptr(), rank) };
+                let status = unsafe { (self.objects.set_tensor_with_layout)(object, data_type, layout, dims.as_ptr(), rank) };
                 returned("miopenSetNdTensorDescriptorWithLayout", status)?;
             }
         }
@@ -235,15 +339,16 @@ impl MiOpen {
 
     /// A convolution descriptor; all lists have one entry for each spatial dimension.
     pub fn convolution(&self, pads: &[i64], strides: &[i64], dilations: &[i64], mode: i32, groups: i64) -> Result<Owned, CallError> {
-        let convolution = Owned::create("miopenCreateConvolutionDescriptor", self.create_convolution, self.destroy_convolution)?;
+        let convolution =
+            Owned::create("miopenCreateConvolutionDescriptor", self.objects.create_convolution, self.objects.destroy_convolution)?;
         let (pads, strides, dilations) = (ints(pads), ints(strides), ints(dilations));
         let rank = pads.len() as c_int;
         let object = convolution.object;
         // SAFETY: the object lives; the arrays have as many entries as the call is told.
-        let status = unsafe { (self.init_convolution)(object, rank, pads.as_ptr(), strides.as_ptr(), dilations.as_ptr(), mode) };
+        let status = unsafe { (self.objects.init_convolution)(object, rank, pads.as_ptr(), strides.as_ptr(), dilations.as_ptr(), mode) };
         returned("miopenInitConvolutionNdDescriptor", status)?;
         // SAFETY: the object lives.
-        returned("miopenSetConvolutionGroupCount", unsafe { (self.set_groups)(object, groups as c_int) })?;
+        returned("miopenSetConvolutionGroupCount", unsafe { (self.objects.set_groups)(object, groups as c_int) })?;
         Ok(convolution)
     }
 
@@ -251,36 +356,37 @@ impl MiOpen {
     pub fn output_padding(&self, convolution: &Owned, pads: &[i64]) -> Result<(), CallError> {
         let pads = ints(pads);
         // SAFETY: the object lives; the array has as many entries as the call is told.
-        let status = unsafe { (self.set_output_padding)(convolution.object, pads.len() as c_int, pads.as_ptr()) };
+        let status = unsafe { (self.objects.set_output_padding)(convolution.object, pads.len() as c_int, pads.as_ptr()) };
         returned("miopenSetTransposeConvNdOutputPadding", status)
     }
 
     /// The workspace that any algorithm may need, in bytes.
-    pub fn workspace_size(&self, call: &Forward<'_>) -> Result<usize, CallError> {
+    pub fn workspace_size(&self, call: &Call<'_>) -> Result<usize, CallError> {
         let mut bytes = 0;
+        let calls = calls(call.direction);
+        let [first, second, last] = calls.workspace_order.map(|tensor| call.tensors[tensor].object);
         let (handle, convolution) = (call.handle.object, call.convolution.object);
-        let [x, w, y] = call.tensors.each_ref().map(|t| t.object);
         // SAFETY: the objects live; `bytes` is writable.
-        let status = unsafe { (self.workspace_size)(handle, w, x, convolution, y, &mut bytes) };
-        returned("miopenConvolutionForwardGetWorkSpaceSize", status).map(|()| bytes)
+        let status = unsafe { (self.functions(call.direction).workspace_size)(handle, first, second, convolution, last, &mut bytes) };
+        returned(calls.workspace_size, status).map(|()| bytes)
     }
 
     /// Asks for algorithms; answers those found.
-    pub fn find(&self, call: &Forward<'_>, workspace: &Buffer<'_>, exhaustive: bool) -> Result<Vec<ConvAlgoPerf>, CallError> {
+    pub fn find(&self, call: &Call<'_>, workspace: &Buffer<'_>, exhaustive: bool) -> Result<Vec<ConvAlgoPerf>, CallError> {
         let mut results = [ConvAlgoPerf::default(); 2];
         let mut count = 0;
-        let [x, w, y] = call.tensors.each_ref().map(|t| t.object);
+        let [a, b, c] = call.operands();
         // SAFETY: the objects live; the buffers have the extents of their descriptors; results and count are writable.
         let status = unsafe {
-            (self.find)(
+            (self.functions(call.direction).find)(
                 call.handle.object,
-                x,
-                call.buffers[0].address,
-                w,
-                call.buffers[1].address,
+                a.0,
+                a.1,
+                b.0,
+                b.1,
                 call.convolution.object,
-                y,
-                call.buffers[2].address,
+                c.0,
+                c.1,
                 results.len() as c_int,
                 &mut count,
                 results.as_mut_ptr(),
@@ -289,40 +395,42 @@ impl MiOpen {
                 exhaustive,
             )
         };
-        returned("miopenFindConvolutionForwardAlgorithm", status)?;
+        returned(calls(call.direction).find, status)?;
         Ok(results.into_iter().take(usize::try_from(count).unwrap_or(0)).collect())
     }
 
-    /// y = convolution of x and w.
-    pub fn forward(&self, call: &Forward<'_>, algorithm: i32, workspace: &Buffer<'_>) -> Result<(), CallError> {
+    /// Computes the direction's result.
+    pub fn execute(&self, call: &Call<'_>, algorithm: i32, workspace: &Buffer<'_>) -> Result<(), CallError> {
         // All types of this tool take their scalars as floats.
         let (alpha, beta) = (1.0f32, 0.0f32);
-        let [x, w, y] = call.tensors.each_ref().map(|t| t.object);
+        let [a, b, c] = call.operands();
         // SAFETY: the objects live; the buffers have the extents of their descriptors; the scalars are floats, as the types want them.
         let status = unsafe {
-            (self.forward)(
+            (self.functions(call.direction).execute)(
                 call.handle.object,
                 (&raw const alpha).cast(),
-                x,
-                call.buffers[0].address,
-                w,
-                call.buffers[1].address,
+                a.0,
+                a.1,
+                b.0,
+                b.1,
                 call.convolution.object,
                 algorithm,
                 (&raw const beta).cast(),
-                y,
-                call.buffers[2].address,
+                c.0,
+                c.1,
                 workspace.address,
                 workspace.bytes,
             )
         };
-        returned("miopenConvolutionForward", status)
+        returned(calls(call.direction).execute, status)
     }
 }
 
-/// What the calls of the forward direction share. Descriptors and buffers in the order x, w, y; each buffer holds at least the extent
-/// of its descriptor.
-pub struct Forward<'a> {
+/// What the calls of a direction share. Descriptors and buffers in the order x, w, y; each buffer holds at least the extent of its
+/// descriptor.
+pub struct Call<'a> {
+    /// Direction.
+    pub direction: Direction,
     /// Handle.
     pub handle: &'a Owned,
     /// Convolution descriptor.
@@ -331,6 +439,18 @@ pub struct Forward<'a> {
     pub tensors: &'a [Owned; 3],
     /// Their memory.
     pub buffers: [&'a Buffer<'a>; 3],
+}
+
+impl Call<'_> {
+    /// Descriptor and memory of a, b and c.
+    fn operands(&self) -> [(Object, *mut c_void); 3] {
+        calls(self.direction).operands.map(|tensor| (self.tensors[tensor].object, self.buffers[tensor].address))
+    }
+
+    /// The memory of what is computed.
+    pub fn result(&self) -> &Buffer<'_> {
+        self.buffers[calls(self.direction).operands[2]]
+    }
 }
 
 /// A MIOpen object, destroyed when dropped.

@@ -53,6 +53,8 @@ pub struct Record {
     pub notes: Vec<String>,
     #[serde(skip)]
     find: Option<String>,
+    #[serde(skip)]
+    title: &'static str,
 }
 
 impl Record {
@@ -64,6 +66,7 @@ impl Record {
             op: "conv",
             dtype: dtype(line.base),
             direction: direction.name(),
+            title: direction.title(),
             route: "none".into(),
             ..Self::default()
         }
@@ -89,13 +92,13 @@ impl Record {
     pub fn print(&self, line: &Line, convolution: &Convolution) {
         println!("{}", self.command);
         if line.integer("printconv") != 0 {
-            print_shape(convolution);
+            print_shape(self.title, convolution);
         }
         if let Some(find) = &self.find {
             println!("{find}");
         }
         if let (Some(warm), true) = (self.warm_us, line.integer("time") != 0) {
-            println!("Wall-clock Time Forward Conv. Elapsed: {:.6} ms (median of {})", warm / 1000.0, line.integer("iter"));
+            println!("Wall-clock Time {} Elapsed: {:.6} ms (median of {})", self.title, warm / 1000.0, line.integer("iter"));
         }
         println!("Route: {}", self.route_text());
         self.print_times(line);
@@ -126,7 +129,7 @@ impl Record {
 
     /// The line that people grep for.
     fn verdict(&self) -> String {
-        let name = "Forward Convolution";
+        let name = self.title;
         let figures = match (self.error, self.tolerance) {
             (Some(error), Some(tolerance)) => format!(" (error {error:.3e}, tolerance {tolerance:.3e}, {} elements)", self.compared),
             _ => String::new(),
@@ -140,10 +143,10 @@ impl Record {
     }
 }
 
-fn print_shape(c: &Convolution) {
+fn print_shape(title: &str, c: &Convolution) {
     let tensor = |name: &str, t: &Tensor| format!("{name} {:?} {}", t.dims, t.layout);
     println!(
-        "Forward Convolution {}{} {} {}, pads {:?}, strides {:?}, dilations {:?}, groups {}",
+        "{title} {}{} {} {}, pads {:?}, strides {:?}, dilations {:?}, groups {}",
         if c.transposed { "(transposed) " } else { "" },
         tensor("x", &c.x),
         tensor("w", &c.w),

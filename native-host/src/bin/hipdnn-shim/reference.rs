@@ -15,7 +15,10 @@
 use half::{bf16, f16};
 use hipdnn_host::data_type::DataType;
 
-use crate::convolution::{Convolution, Tensor};
+use crate::{
+    convolution::{Convolution, Tensor},
+    flags::Direction,
+};
 
 /// Up to this many multiplications every element is checked.
 const FULL_CHECK: u64 = 100_000_000;
@@ -149,74 +152,178 @@ pub struct Verdict {
     pub failure: Option<String>,
 }
 
-/// The forward direction of a convolution, element by element.
+/// One direction of a convolution, element by element.
+///
+/// In both modes there is an image, over which windows slide, and features, one for each window: an ordinary convolution's x and y, a
+/// transposed one's y and x. Every direction computes one of image, features and filter from the other two; with window place o and tap t,
+/// image place o·stride - pad + t·dilation.
 pub struct Reference<'a> {
     convolution: &'a Convolution,
-    x: &'a Values,
-    w: &'a Values,
+    image: Operand<'a>,
+    filter: Operand<'a>,
+    features: Operand<'a>,
+    result: Part,
+}
+
+#[derive(Clone, Copy)]
+struct Operand<'a> {
+    tensor: &'a Tensor,
+    values: &'a Values,
+}
+
+/// What is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Image,
+    Filter,
+    Features,
+}
+
+impl Operand<'_> {
+    /// The element at an offset, as its numerator.
+    fn at(&self, offset: i64) -> i64 {
+        self.values.numerators[offset as usize].into()
+    }
+}
+
+/// Sums of products, in numerators.
+#[derive(Default)]
+struct Sum {
+    value: i64,
+    magnitude: i64,
+    terms: usize,
+}
+
+impl Sum {
+    /// Products are below 2^30: no sum that fits into memory overflows.
+    fn add(&mut self, a: i64, b: i64) {
+        let term = a * b;
+        self.value += term;
+        self.magnitude += term.abs();
+        self.terms += 1;
+    }
 }
 
 impl<'a> Reference<'a> {
-    /// `x` and `w` hold the values of the whole extents of the tensors.
-    pub fn new(convolution: &'a Convolution, x: &'a Values, w: &'a Values) -> Self {
-        Self { convolution, x, w }
-    }
-
-    /// The element of y at an index in logical order.
-    pub fn element(&self, index: &[i64]) -> Expected {
-        self.sum(index, &self.taps(&index[2..]))
-    }
-
-    /// For one place of the output: the offsets into x and w of every tap that does not fall on padding.
-    fn taps(&self, place: &[i64]) -> Vec<(i64, i64)> {
-        let c = self.convolution;
-        let mut taps = vec![(0, 0)];
-        for (axis, &output) in place.iter().enumerate() {
-            let (x_stride, w_stride) = (c.x.strides[axis + 2], c.w.strides[axis + 2]);
-            let along: Vec<(i64, i64)> =
-                (0..c.w.dims[axis + 2]).filter_map(|tap| Some((self.source(axis, output, tap)? * x_stride, tap * w_stride))).collect();
-            taps = taps.iter().flat_map(|(x, w)| along.iter().map(move |(dx, dw)| (x + dx, w + dw))).collect();
-        }
-        taps
-    }
-
-    /// Which place of x a tap of the window reads for a place of y: y = Σ x[o·s - p + t·d], or for a transposed convolution the x whose
-    /// window i·s - p + t·d reaches o.
-    fn source(&self, axis: usize, output: i64, tap: i64) -> Option<i64> {
-        let c = self.convolution;
-        let (stride, offset) = (c.strides[axis], tap * c.dilations[axis]);
-        let input = if c.transposed {
-            let spread = output + c.pads[axis] - offset;
-            if spread % stride != 0 {
-                return None;
-            }
-            spread / stride
-        } else {
-            output * stride - c.pads[axis] + offset
+    /// `values` holds those of the whole extents of x, w and y; the result's are not looked at.
+    pub fn new(convolution: &'a Convolution, direction: Direction, values: [&'a Values; 3]) -> Self {
+        let [x, w, y] = values;
+        let (x, filter, y) = (
+            Operand { tensor: &convolution.x, values: x },
+            Operand { tensor: &convolution.w, values: w },
+            Operand { tensor: &convolution.y, values: y },
+        );
+        let (image, features) = if convolution.transposed { (y, x) } else { (x, y) };
+        let result = match (direction, convolution.transposed) {
+            (Direction::Forward, false) | (Direction::BackwardData, true) => Part::Features,
+            (Direction::Forward, true) | (Direction::BackwardData, false) => Part::Image,
+            (Direction::BackwardWeights, _) => Part::Filter,
         };
-        (0..c.x.dims[axis + 2]).contains(&input).then_some(input)
+        Self { convolution, image, filter, features, result }
     }
 
-    /// The sum over the channels of the element's group.
-    fn sum(&self, index: &[i64], taps: &[(i64, i64)]) -> Expected {
-        let c = self.convolution;
-        let (channels, outputs) = (c.x.dims[1] / c.groups, c.y.dims[1] / c.groups);
-        let (group, inner) = (index[1] / outputs, index[1] % outputs);
-        let (mut sum, mut magnitude) = (0i64, 0i64);
-        for channel in 0..channels {
-            let absolute = group * channels + channel;
-            // w is [K, C/g, …], transposed [C, K/g, …].
-            let (lead, second) = if c.transposed { (absolute, inner) } else { (index[1], channel) };
-            let (x, w) = (c.x.offset(&[index[0], absolute]), c.w.offset(&[lead, second]));
-            for (dx, dw) in taps {
-                // Products are below 2^30: no sum that fits into memory overflows.
-                let term = i64::from(self.x.numerators[(x + dx) as usize]) * i64::from(self.w.numerators[(w + dw) as usize]);
-                sum += term;
-                magnitude += term.abs();
-            }
+    fn output(&self) -> &'a Tensor {
+        match self.result {
+            Part::Image => self.image.tensor,
+            Part::Filter => self.filter.tensor,
+            Part::Features => self.features.tensor,
         }
-        let scale = self.x.scale * self.w.scale;
-        Expected { value: sum as f64 * scale, magnitude: magnitude as f64 * scale, terms: taps.len() * channels as usize }
+    }
+
+    /// Channels of one group: of the image, of the features.
+    fn channels(&self) -> (i64, i64) {
+        let groups = self.convolution.groups;
+        (self.image.tensor.dims[1] / groups, self.features.tensor.dims[1] / groups)
+    }
+
+    /// The result's element at an index in logical order.
+    pub fn element(&self, index: &[i64]) -> Expected {
+        let sum = match self.result {
+            Part::Features => self.feature(index),
+            Part::Image => self.pixel(index),
+            Part::Filter => self.weight(index),
+        };
+        let scale = match self.result {
+            Part::Image => self.features.values.scale * self.filter.values.scale,
+            Part::Filter => self.features.values.scale * self.image.values.scale,
+            Part::Features => self.image.values.scale * self.filter.values.scale,
+        };
+        Expected { value: sum.value as f64 * scale, magnitude: sum.magnitude as f64 * scale, terms: sum.terms }
+    }
+
+    /// The place of the image under a tap of a window, unless it is padding.
+    fn under(&self, axis: usize, window: i64, tap: i64) -> Option<i64> {
+        let c = self.convolution;
+        let place = window * c.strides[axis] - c.pads[axis] + tap * c.dilations[axis];
+        (0..self.image.tensor.dims[axis + 2]).contains(&place).then_some(place)
+    }
+
+    /// The window that has a place of the image under a tap, if there is one.
+    fn over(&self, axis: usize, place: i64, tap: i64) -> Option<i64> {
+        let c = self.convolution;
+        let distance = place + c.pads[axis] - tap * c.dilations[axis];
+        let window = distance.div_euclid(c.strides[axis]);
+        (distance % c.strides[axis] == 0 && (0..self.features.tensor.dims[axis + 2]).contains(&window)).then_some(window)
+    }
+
+    /// All combinations over the spatial axes of pairs of offsets, `each` of which gives those of one axis.
+    fn pairs(&self, each: impl Fn(usize) -> Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+        (0..self.convolution.pads.len()).fold(vec![(0, 0)], |pairs, axis| {
+            let along = each(axis);
+            pairs.iter().flat_map(|(a, b)| along.iter().map(move |(da, db)| (a + da, b + db))).collect()
+        })
+    }
+
+    /// Over the channels of the element's group and all taps.
+    fn feature(&self, index: &[i64]) -> Sum {
+        let (image, filter) = (self.image.tensor, self.filter.tensor);
+        let taps = self.pairs(|axis| {
+            let pair = |tap| Some((self.under(axis, index[axis + 2], tap)? * image.strides[axis + 2], tap * filter.strides[axis + 2]));
+            (0..filter.dims[axis + 2]).filter_map(pair).collect()
+        });
+        let (channels, features) = self.channels();
+        let mut sum = Sum::default();
+        for channel in 0..channels {
+            let from = image.offset(&[index[0], index[1] / features * channels + channel]);
+            let with = filter.offset(&[index[1], channel]);
+            taps.iter().for_each(|(i, w)| sum.add(self.image.at(from + i), self.filter.at(with + w)));
+        }
+        sum
+    }
+
+    /// Over the features of the element's group and all taps that reach it.
+    fn pixel(&self, index: &[i64]) -> Sum {
+        let (features, filter) = (self.features.tensor, self.filter.tensor);
+        let taps = self.pairs(|axis| {
+            let pair = |tap| Some((self.over(axis, index[axis + 2], tap)? * features.strides[axis + 2], tap * filter.strides[axis + 2]));
+            (0..filter.dims[axis + 2]).filter_map(pair).collect()
+        });
+        let (channels, per_group) = self.channels();
+        let mut sum = Sum::default();
+        for feature in 0..per_group {
+            let absolute = index[1] / channels * per_group + feature;
+            let from = features.offset(&[index[0], absolute]);
+            let with = filter.offset(&[absolute, index[1] % channels]);
+            taps.iter().for_each(|(f, w)| sum.add(self.features.at(from + f), self.filter.at(with + w)));
+        }
+        sum
+    }
+
+    /// Over the batch and all windows.
+    fn weight(&self, index: &[i64]) -> Sum {
+        let (image, features) = (self.image.tensor, self.features.tensor);
+        let windows = self.pairs(|axis| {
+            let pair = |o| Some((self.under(axis, o, index[axis + 2])? * image.strides[axis + 2], o * features.strides[axis + 2]));
+            (0..features.dims[axis + 2]).filter_map(pair).collect()
+        });
+        let (channels, per_group) = self.channels();
+        let mut sum = Sum::default();
+        for n in 0..image.dims[0] {
+            let from = image.offset(&[n, index[0] / per_group * channels + index[1]]);
+            let with = features.offset(&[n, index[0]]);
+            windows.iter().for_each(|(i, f)| sum.add(self.image.at(from + i), self.features.at(with + f)));
+        }
+        sum
     }
 
     /// Compares outputs of several runs, each with its guard, with what is expected: every element of a small problem, else samples;
@@ -227,16 +334,16 @@ impl<'a> Reference<'a> {
         for index in self.indices() {
             let expected = self.element(&index);
             compared += 1;
-            outputs.iter().for_each(|output| worst.consider(&self.convolution.y, &index, &expected, output));
+            outputs.iter().for_each(|output| worst.consider(self.output(), &index, &expected, output));
         }
-        let written = outputs.iter().find_map(|output| check_writes(&self.convolution.y, output));
+        let written = outputs.iter().find_map(|output| check_writes(self.output(), output));
         Verdict { error: worst.error, tolerance: worst.tolerance, compared, failure: written.or(worst.failure) }
     }
 
     /// The elements to compare.
     fn indices(&self) -> Box<dyn Iterator<Item = Vec<i64>> + '_> {
-        let dims = &self.convolution.y.dims;
-        let total = self.convolution.y.elements() as u64;
+        let dims = &self.output().dims;
+        let total = self.output().elements() as u64;
         if self.convolution.multiplications() <= FULL_CHECK || total <= SAMPLES {
             return Box::new((0..total).map(|number| unravel(number, dims)));
         }
@@ -340,6 +447,11 @@ mod tests {
         Values { numerators: numerators.to_vec(), scale: 1.0 }
     }
 
+    /// The forward direction; y is not looked at.
+    fn forward<'a>(c: &'a Convolution, x: &'a Values, w: &'a Values) -> Reference<'a> {
+        Reference::new(c, Direction::Forward, [x, w, x])
+    }
+
     fn inputs(c: &Convolution) -> (Values, Values) {
         (Values::input(&c.x, 0), Values::input(&c.w, 1))
     }
@@ -347,7 +459,7 @@ mod tests {
     fn all(line: &str, x: &[i16], w: &[i16]) -> Vec<f64> {
         let c = convolution(line);
         let (x, w) = (whole(x), whole(w));
-        let reference = Reference::new(&c, &x, &w);
+        let reference = forward(&c, &x, &w);
         (0..c.y.elements() as u64).map(|n| reference.element(&unravel(n, &c.y.dims)).value).collect()
     }
 
@@ -395,7 +507,7 @@ mod tests {
         for layouts in ["-I NHWC -f CHWN -O NHWC", "-Z 1 -L 4", "-Z 1 -L 4 -f CHWN"] {
             let other = convolution(&format!("conv -n 2 -c 8 -k 4 -H 5 -W 6 -p 1 {layouts}"));
             let (x_moved, w_moved) = (moved(&c.x, &other.x, &x), moved(&c.w, &other.w, &w));
-            let (a, b) = (Reference::new(&c, &x, &w), Reference::new(&other, &x_moved, &w_moved));
+            let (a, b) = (forward(&c, &x, &w), forward(&other, &x_moved, &w_moved));
             for n in 0..c.y.elements() as u64 {
                 let index = unravel(n, &c.y.dims);
                 assert_eq!(a.element(&index), b.element(&index), "{layouts}");
@@ -404,7 +516,7 @@ mod tests {
     }
 
     fn exact_output(c: &Convolution, x: &Values, w: &Values) -> Vec<u8> {
-        let reference = Reference::new(c, x, w);
+        let reference = forward(c, x, w);
         let mut bytes = poison(&c.y);
         let width = width(c.y.data_type);
         for n in 0..c.y.elements() as u64 {
@@ -420,7 +532,7 @@ mod tests {
         for base in ["conv", "convfp16", "convbfp16", "convint8"] {
             let c = convolution(&format!("{base} -n 2 -c 8 -k 4 -H 6 -W 6"));
             let (x, w) = inputs(&c);
-            let verdict = Reference::new(&c, &x, &w).check(&[exact_output(&c, &x, &w)]);
+            let verdict = forward(&c, &x, &w).check(&[exact_output(&c, &x, &w)]);
             assert_eq!(verdict.failure, None, "{base}");
             assert!(verdict.error <= verdict.tolerance && verdict.compared == 128, "{base}: {verdict:?}");
         }
@@ -434,7 +546,7 @@ mod tests {
         let failure = |place: usize, element: [u8; 4]| {
             let mut bytes = good.clone();
             bytes[place * 4..][..4].copy_from_slice(&element);
-            let verdict = Reference::new(&c, &x, &w).check(&[good.clone(), bytes]);
+            let verdict = forward(&c, &x, &w).check(&[good.clone(), bytes]);
             (verdict.failure.unwrap_or_default(), verdict.error)
         };
         let value = f32::from_le_bytes(good[8..12].try_into().unwrap());
@@ -443,6 +555,31 @@ mod tests {
         assert!(failure(2, f32::INFINITY.to_le_bytes()).1.is_infinite());
         assert!(failure(3, [0x5a, 0x5a, 0xda, 0x7f]).0.contains("offset 3 of the output was not written"));
         assert!(failure(8, [0; 4]).0.contains("behind the end"));
+    }
+
+    /// Gradients by their definition: what a single one of the inputs does to the sum of products with dy.
+    #[test]
+    fn gradients_are_the_adjoints_of_the_forward_direction() {
+        for line in [
+            "conv -n 2 -c 4 -k 6 -g 2 -H 5 -W 7 -y 3 -x 2 -p 1 -q 2 -u 2 -v 1 -l 1 -j 2",
+            "conv -m trans -n 2 -c 4 -k 6 -g 2 -H 3 -W 4 -y 3 -x 2 -p 1 -q 0 -u 2 -v 3 -Y 1 -X 2",
+        ] {
+            let c = convolution(line);
+            let (x, w, dy) = (Values::input(&c.x, 0), Values::input(&c.w, 1), Values::input(&c.y, 2));
+            let all = |direction, tensor: &Tensor| -> Vec<f64> {
+                let reference = Reference::new(&c, direction, [&x, &w, &dy]);
+                (0..tensor.elements() as u64).map(|n| reference.element(&unravel(n, &tensor.dims)).value).collect()
+            };
+            let product = |computed: &[f64], tensor: &Tensor, values: &Values| -> f64 {
+                let place = |n: usize| offset(tensor, &unravel(n as u64, &tensor.dims));
+                computed.iter().enumerate().map(|(n, value)| value * f64::from(values.numerators[place(n)]) * values.scale).sum()
+            };
+            // <conv(x, w), dy> = <x, dx> = <w, dw>, exactly: all are sums of multiples of 1/512.
+            let expected = product(&all(Direction::Forward, &c.y), &c.y, &dy);
+            assert!(expected != 0.0);
+            assert_eq!(product(&all(Direction::BackwardData, &c.x), &c.x, &x), expected, "{line}");
+            assert_eq!(product(&all(Direction::BackwardWeights, &c.w), &c.w, &w), expected, "{line}");
+        }
     }
 
     #[test]
@@ -474,14 +611,14 @@ mod tests {
         let c = convolution("convfp16 -n 1 -c 1 -k 1 -H 1 -W 1 -y 1 -x 1");
         let mut output = poison(&c.y);
         output[..2].copy_from_slice(&f16::INFINITY.to_le_bytes());
-        assert_eq!(Reference::new(&c, &whole(&[10_000]), &whole(&[10_000])).check(&[output.clone()]).failure, None);
-        assert!(Reference::new(&c, &whole(&[1]), &whole(&[1])).check(&[output]).failure.is_some());
+        assert_eq!(forward(&c, &whole(&[10_000]), &whole(&[10_000])).check(&[output.clone()]).failure, None);
+        assert!(forward(&c, &whole(&[1]), &whole(&[1])).check(&[output]).failure.is_some());
     }
 
     #[test]
     fn large_problems_are_sampled() {
         let c = convolution("conv -n 64 -c 64 -k 64 -H 56 -W 56");
         let (x, w) = inputs(&c);
-        assert_eq!(Reference::new(&c, &x, &w).indices().count(), SAMPLES as usize);
+        assert_eq!(forward(&c, &x, &w).indices().count(), SAMPLES as usize);
     }
 }

@@ -51,13 +51,10 @@ type Decision = Result<ValidatedGraph, Declined>;
 /// Runs the verb.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let line = Line::parse(&options.line)?;
-    let (directions, named) = line.directions()?;
+    let directions = line.directions()?;
     let convolution = Convolution::from_line(&line)?;
     let translator = rules::load(options.translator.as_deref())?;
     let capabilities = capabilities(options)?;
-    if !named {
-        eprintln!("-F 0: only the forward direction is translated; -F names others");
-    }
     for direction in directions {
         let decision = decide(&translator, &capabilities, &convolution, direction)?;
         if options.json {
@@ -248,7 +245,7 @@ mod tests {
 
     fn document(line: &str) -> serde_json::Value {
         let line = parse(line).unwrap();
-        let direction = line.directions().unwrap().0[0];
+        let direction = line.directions().unwrap()[0];
         let translator = rules::load(None).unwrap();
         let convolution = Convolution::from_line(&line).unwrap();
         let decision = decide(&translator, &Capabilities::whole_abi(), &convolution, direction).unwrap();

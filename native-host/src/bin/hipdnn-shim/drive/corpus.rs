@@ -14,13 +14,14 @@ use crate::{
     Usage,
     convolution::{Convolution, Tensor},
     flags::{Direction, Line},
+    output,
     reference::width,
 };
 
 /// What the command line says about corpora.
 #[derive(Args, Clone)]
 pub struct Options {
-    /// Drive every forward line of this file, verified, and print what came of them
+    /// Drive every line of this file, verified, in the directions that it asks for, and print what came of them
     #[arg(long, value_name = "FILE")]
     pub corpus: Option<PathBuf>,
     /// With --corpus: only lines of this operation
@@ -35,6 +36,9 @@ pub struct Options {
     /// With --corpus: engine profiles of the reference backend, each a run of its own (default: both)
     #[arg(long = "profile", value_enum, value_name = "PROFILE")]
     pub profile: Vec<Profile>,
+    /// With --corpus: only these directions (default: all)
+    #[arg(long = "direction", value_enum, value_name = "DIRECTION")]
+    pub direction: Vec<Direction>,
     /// With --corpus: how many processes drive lines at the same time (default: one for each processor)
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
@@ -71,13 +75,15 @@ impl Profile {
     }
 }
 
-/// A line to drive.
+/// A direction of a line to drive.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// As the file has it.
     pub command: String,
-    /// Its words, with one iteration unless it gives a number, and with verification.
+    /// Its words, with this direction only, one iteration unless it gives a number, and with verification.
     pub words: Vec<String>,
+    /// The direction.
+    pub direction: Direction,
     /// Billions of multiplications.
     pub gmac: f64,
     /// Type of x.
@@ -89,7 +95,7 @@ pub struct Entry {
 pub enum Skip {
     /// Of another operation.
     Operation,
-    /// It has no forward direction.
+    /// It has none of the directions asked for.
     Direction,
     /// More multiplications than asked for.
     Multiplications,
@@ -104,7 +110,7 @@ impl Skip {
     pub fn text(self) -> &'static str {
         match self {
             Self::Operation => "of other operations",
-            Self::Direction => "without forward direction",
+            Self::Direction => "without such a direction",
             Self::Multiplications => "with more multiplications",
             Self::Bytes => "with larger tensors",
             Self::Refused => "refused",
@@ -118,7 +124,9 @@ pub struct Selection {
     pub file: PathBuf,
     /// How many lines it has.
     pub lines: usize,
-    /// Those that are driven.
+    /// How many of them are driven.
+    pub driven: usize,
+    /// The directions that are driven, line by line.
     pub entries: Vec<Entry>,
     /// The others.
     pub skipped: BTreeMap<Skip, usize>,
@@ -140,33 +148,37 @@ pub fn read(file: &Path, options: &Options) -> Result<Selection> {
     }
     let text = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
     let limits = (options.max_gmac, options.max_gb);
-    let mut selection = Selection { file: file.into(), lines: 0, entries: Vec::new(), skipped: BTreeMap::new(), limits };
+    let mut selection = Selection { file: file.into(), lines: 0, driven: 0, entries: Vec::new(), skipped: BTreeMap::new(), limits };
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#')) {
         selection.lines += 1;
         match choose(line, options).with_context(|| format!("{}, line {}", file.display(), number + 1))? {
-            Ok(entry) => selection.entries.push(entry),
+            Ok(entries) => {
+                selection.driven += 1;
+                selection.entries.extend(entries);
+            }
             Err(skip) => *selection.skipped.entry(skip).or_default() += 1,
         }
     }
     Ok(selection)
 }
 
-/// An entry, or why it is not driven. A line that cannot be read at all is an error.
-fn choose(text: &str, options: &Options) -> Result<Result<Entry, Skip>> {
+/// The directions of a line, or why it is not driven. A line that cannot be read at all is an error.
+fn choose(text: &str, options: &Options) -> Result<Result<Vec<Entry>, Skip>> {
     let object =
         if text.trim_start().starts_with('{') { serde_json::from_str(text)? } else { Object { op: None, command: text.trim().into() } };
     if object.op.is_some_and(|op| op != options.op) {
         return Ok(Err(Skip::Operation));
     }
     let words = shlex::split(&object.command).context("quotes that do not end")?;
-    Ok(entry(object.command, words, options))
+    Ok(entries(&object.command, &words, options))
 }
 
-fn entry(command: String, mut words: Vec<String>, options: &Options) -> Result<Entry, Skip> {
+fn entries(command: &str, words: &[String], options: &Options) -> Result<Vec<Entry>, Skip> {
     let refused = |_| Skip::Refused;
-    let line = Line::parse(&words).map_err(refused)?;
-    let (directions, _) = line.directions().map_err(refused)?;
-    if !directions.contains(&Direction::Forward) {
+    let line = Line::parse(words).map_err(refused)?;
+    let mut directions = line.directions().map_err(refused)?;
+    directions.retain(|direction| options.direction.is_empty() || options.direction.contains(direction));
+    if directions.is_empty() {
         return Err(Skip::Direction);
     }
     let convolution = Convolution::from_line(&line).map_err(refused)?;
@@ -179,12 +191,25 @@ fn entry(command: String, mut words: Vec<String>, options: &Options) -> Result<E
         return Err(Skip::Bytes);
     }
     drivable(&convolution, &line).map_err(refused)?;
-    let mut append = |flag: &str| words.extend([flag.to_string(), "1".into()]);
-    append("--verify");
+    let entry = |direction| Entry {
+        command: command.to_string(),
+        words: completed(words, &line, direction),
+        direction,
+        gmac,
+        dtype: output::dtype(line.base),
+    };
+    Ok(directions.into_iter().map(entry).collect())
+}
+
+fn completed(words: &[String], line: &Line, direction: Direction) -> Vec<String> {
+    let mut words = words.to_vec();
+    let mut append = |flag: &str, value: i64| words.extend([flag.to_string(), value.to_string()]);
+    append("--forw", direction.bit());
+    append("--verify", 1);
     if !line.gives("iter") {
-        append("--iter");
+        append("--iter", 1);
     }
-    Ok(Entry { command, words, gmac, dtype: crate::output::dtype(line.base) })
+    words
 }
 
 fn bytes(tensor: &Tensor) -> f64 {
@@ -217,7 +242,12 @@ mod tests {
         assert_eq!(skip("MIOpenDriver conv -n 1"), None);
         assert_eq!(skip(r#"{"op":"conv","command":"MIOpenDriver convfp16 -n 1 -F 3 '-_' 2"}"#), None);
         assert_eq!(skip(r#"{"op":"bnorm","command":"MIOpenDriver bnorm -n 1"}"#), Some(Skip::Operation));
-        assert_eq!(skip("conv -n 1 -F 2"), Some(Skip::Direction));
+        let forward = options(&["--direction", "forward"]);
+        assert_eq!(choose("conv -n 1 -F 2", &forward).unwrap().err(), Some(Skip::Direction));
+        assert_eq!(choose("conv -n 1 -F 3", &forward).unwrap().unwrap().len(), 1);
+        assert_eq!(choose("conv -n 1", &options(&[])).unwrap().unwrap().len(), 3);
+        assert_eq!(choose("convint8 -n 1 -c 4", &options(&[])).unwrap().unwrap().len(), 1);
+        assert_eq!(skip("convint8 -n 1 -c 4 -F 2"), Some(Skip::Refused));
         assert_eq!(skip("conv -n 128 -c 512 -k 512"), Some(Skip::Multiplications));
         assert_eq!(skip("conv -n 60000 -c 1 -k 4 -y 1 -x 1"), Some(Skip::Bytes));
         assert_eq!(skip("conv -n 1 -m both"), Some(Skip::Refused));
@@ -227,9 +257,9 @@ mod tests {
 
     #[test]
     fn one_iteration_unless_the_line_says_more() {
-        let words = |line: &str| choose(line, &options(&[])).unwrap().unwrap().words.join(" ");
-        assert_eq!(words("conv -n 1 -V 0"), "conv -n 1 -V 0 --verify 1 --iter 1");
-        assert_eq!(words("conv -n 1 -i 30"), "conv -n 1 -i 30 --verify 1");
+        let words = |line: &str| choose(line, &options(&[])).unwrap().unwrap()[0].words.join(" ");
+        assert_eq!(words("conv -n 1 -V 0"), "conv -n 1 -V 0 --forw 1 --verify 1 --iter 1");
+        assert_eq!(words("conv -n 1 -i 30 -F 4"), "conv -n 1 -i 30 -F 4 --forw 4 --verify 1");
     }
 
     #[test]

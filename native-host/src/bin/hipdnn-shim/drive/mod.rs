@@ -16,8 +16,7 @@ use clap::Args;
 use crate::{
     Usage,
     convolution::Convolution,
-    flags::{Direction, Line, Role},
-    output::Record,
+    flags::{Line, Role},
 };
 use session::{Session, Settings, drivable};
 
@@ -51,39 +50,24 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
 fn drive_line(options: &Options) -> Result<ExitCode> {
     let line = Line::parse(&options.line)?;
-    let (directions, named) = line.directions()?;
+    let directions = line.directions()?;
     let convolution = Convolution::from_line(&line)?;
     drivable(&convolution, &line)?;
-    remarks(options, &line, named);
-    let mut code = 0;
-    if directions.contains(&Direction::Forward) {
-        let record = Session::open(&options.settings)?.forward(&line, &convolution)?;
+    for (flag, value) in line.changed(Role::Missing) {
+        remark(options, &format!("--{} {value} is not driven yet: {}", flag.long, flag.meaning));
+    }
+    let mut session = Session::open(&options.settings)?;
+    let mut good = true;
+    for direction in directions {
+        let record = session.drive(&line, &convolution, direction)?;
         if options.json {
             record.print_json()?
         } else {
             record.print(&line, &convolution)
         }
-        code = u8::from(!record.is_good());
-    } else {
-        code = code.max(2);
+        good &= record.is_good();
     }
-    for direction in directions.into_iter().filter(|d| *d != Direction::Forward) {
-        remark(options, &format!("direction {}: not driven yet", direction.name()));
-        if options.json {
-            Record::new(&line, direction).print_json()?;
-        }
-    }
-    Ok(ExitCode::from(code))
-}
-
-/// Says what the driver would have done in addition.
-fn remarks(options: &Options, line: &Line, named: bool) {
-    if !named {
-        remark(options, "-F 0: only the forward direction is driven");
-    }
-    for (flag, value) in line.changed(Role::Missing) {
-        remark(options, &format!("--{} {value} is not driven yet: {}", flag.long, flag.meaning));
-    }
+    Ok(ExitCode::from(u8::from(!good)))
 }
 
 /// Text for people: beside the records when those are read by programs.

@@ -11,22 +11,22 @@ use std::{
 use anyhow::{Error, Result};
 use clap::{Args, ValueEnum};
 use hipdnn_host::data_type::DataType;
-use miopen_api::{convolution_mode, fwd_algorithm};
+use miopen_api::convolution_mode;
 
 use crate::{
     Usage,
-    convolution::Convolution,
-    flags::{Direction, Line},
-    libraries::{Buffer, CallError, Forward, Hip, MiOpen, Owned, beside},
+    convolution::{Convolution, Tensor},
+    flags::{Base, Direction, Line},
+    libraries::{Buffer, Call, CallError, Hip, MiOpen, Owned, beside, calls},
     output::Record,
     reference::{self, Reference, Values},
     trace::{self, TraceFile},
 };
 
-/// The routed call that is measured.
-const FORWARD: &str = "miopenConvolutionForward";
 /// Names the HIP runtime for the shim; this program must use the same.
 const HIP_VARIABLE: &str = "MIOPEN_HIPDNN_HIP_LIBRARY";
+/// The number that the GEMM algorithm has in every direction.
+const GEMM: i32 = 0;
 /// The longest tensor that is driven: inputs are kept in double precision for the check.
 const MAX_ELEMENTS: i64 = 1 << 30;
 /// Where a native MIOpen for the shim may lie beside this executable.
@@ -74,6 +74,9 @@ pub fn drivable(convolution: &Convolution, line: &Line) -> Result<(), Usage> {
     if [&convolution.x, &convolution.w, &convolution.y].iter().any(|t| t.elements() > MAX_ELEMENTS) {
         return Err(Usage(format!("not driven yet: tensors of more than {MAX_ELEMENTS} elements (translate takes them)")));
     }
+    if line.base == Base::ConvInt8 && line.directions()?.iter().any(|direction| *direction != Direction::Forward) {
+        return Err(Usage("convint8 has no gradients: -F 1".into()));
+    }
     if line.integer("iter") < 0 {
         return Err(Usage(format!("iter is {}, but must be at least 0", line.integer("iter"))));
     }
@@ -102,17 +105,17 @@ impl Session {
         Ok(Self { hip, miopen, trace, forwards: forwards(settings) })
     }
 
-    /// Drives the forward direction of a line.
-    pub fn forward(&mut self, line: &Line, convolution: &Convolution) -> Result<Record> {
+    /// Drives one direction of a line.
+    pub fn drive(&mut self, line: &Line, convolution: &Convolution, direction: Direction) -> Result<Record> {
         if let Some(trace) = &mut self.trace {
             trace.start_here();
         }
-        let run = Run { hip: &self.hip, miopen: &self.miopen, line, convolution, lenient: self.forwards };
-        let mut record = Record::new(line, Direction::Forward);
+        let run = Run { hip: &self.hip, miopen: &self.miopen, line, convolution, direction, lenient: self.forwards };
+        let mut record = Record::new(line, direction);
         let outcome = run.drive(&mut record);
-        fill_route(&mut record, self.trace.as_ref(), self.forwards);
+        fill_route(&mut record, direction, self.trace.as_ref(), self.forwards);
         if let Err(error) = outcome {
-            fill_failure(&mut record, error, self.forwards)?;
+            fill_failure(&mut record, direction, error, self.forwards)?;
         }
         Ok(record)
     }
@@ -149,8 +152,8 @@ fn set_environment(settings: &Settings, trace: Option<&Path>) {
 }
 
 /// What the trace says about the measured calls. The first is the cold one; a later one that went another way replaces its route.
-fn fill_route(record: &mut Record, trace: Option<&TraceFile>, forwarding: bool) {
-    let events = trace.map(|file| file.events(FORWARD)).unwrap_or_default();
+fn fill_route(record: &mut Record, direction: Direction, trace: Option<&TraceFile>, forwarding: bool) {
+    let events = trace.map(|file| file.events(calls(direction).execute)).unwrap_or_default();
     let Some(cold) = events.first() else {
         record.route = if forwarding && trace.is_none() { "unknown" } else { "off" }.into();
         if forwarding {
@@ -173,10 +176,10 @@ fn fill_route(record: &mut Record, trace: Option<&TraceFile>, forwarding: bool) 
 }
 
 /// A MIOpen call that failed is a result; anything else is an error of the run.
-fn fill_failure(record: &mut Record, error: Error, forwarding: bool) -> Result<()> {
+fn fill_failure(record: &mut Record, direction: Direction, error: Error, forwarding: bool) -> Result<()> {
     let failed = error.downcast::<CallError>()?;
     record.status = failed.status;
-    if forwarding && failed.call != FORWARD {
+    if forwarding && failed.call != calls(direction).execute {
         (record.route, record.message) = ("failed".into(), Some(failed.to_string()));
     }
     record.failure = Some(failed.to_string());
@@ -189,6 +192,7 @@ struct Run<'a> {
     miopen: &'a MiOpen,
     line: &'a Line,
     convolution: &'a Convolution,
+    direction: Direction,
     /// Whether the run goes on when queries fail: native may know nothing about a problem that hipDNN takes.
     lenient: bool,
 }
@@ -199,19 +203,32 @@ impl Run<'_> {
         let handle = self.miopen.handle()?;
         let tensors = [self.miopen.tensor(&c.x)?, self.miopen.tensor(&c.w)?, self.miopen.tensor(&c.y)?];
         let convolution = self.convolution_descriptor()?;
-        let (x, w) = (Values::input(&c.x, 0), Values::input(&c.w, 1));
-        let buffers = [self.upload(c.x.data_type, &x)?, self.upload(c.w.data_type, &w)?, self.poisoned()?];
-        let [x_buffer, w_buffer, y_buffer] = &buffers;
-        let call = Forward { handle: &handle, convolution: &convolution, tensors: &tensors, buffers: [x_buffer, w_buffer, y_buffer] };
+        // The result's values are not looked at: it is poisoned, and computed.
+        let values = [Values::input(&c.x, 0), Values::input(&c.w, 1), Values::input(&c.y, 2)];
+        let upload = |position: usize, tensor: &Tensor| {
+            if std::ptr::eq(tensor, self.result()) { self.poisoned() } else { self.upload(tensor.data_type, &values[position]) }
+        };
+        let buffers = [upload(0, &c.x)?, upload(1, &c.w)?, upload(2, &c.y)?];
+        let call =
+            Call { direction: self.direction, handle: &handle, convolution: &convolution, tensors: &tensors, buffers: buffers.each_ref() };
         let (algorithm, workspace) = self.find(&call, record)?;
         let outputs = self.measure(&call, algorithm, &workspace, record)?;
         if self.line.integer("verify") != 0 {
-            let verdict = Reference::new(c, &x, &w).check(&outputs);
+            let verdict = Reference::new(c, self.direction, values.each_ref()).check(&outputs);
             record.verified = Some(verdict.failure.is_none());
             (record.error, record.tolerance, record.compared) = (Some(verdict.error), Some(verdict.tolerance), verdict.compared);
             record.failure = verdict.failure;
         }
         Ok(())
+    }
+
+    /// The tensor that is computed.
+    fn result(&self) -> &Tensor {
+        match self.direction {
+            Direction::Forward => &self.convolution.y,
+            Direction::BackwardData => &self.convolution.x,
+            Direction::BackwardWeights => &self.convolution.w,
+        }
     }
 
     fn convolution_descriptor(&self) -> Result<Owned, CallError> {
@@ -232,25 +249,28 @@ impl Run<'_> {
     }
 
     fn poisoned(&self) -> Result<Buffer<'_>> {
-        let bytes = reference::poison(&self.convolution.y);
+        let bytes = reference::poison(self.result());
         let buffer = self.hip.allocate(bytes.len())?;
         buffer.write(&bytes)?;
         Ok(buffer)
     }
 
     /// Workspace and algorithm, asked for as the driver does. Answers a guess where native declines to answer and need not.
-    fn find(&self, call: &Forward<'_>, record: &mut Record) -> Result<(i32, Buffer<'_>)> {
+    fn find(&self, call: &Call<'_>, record: &mut Record) -> Result<(i32, Buffer<'_>)> {
         let bytes = self.tolerate(self.miopen.workspace_size(call))?.unwrap_or(0);
         let workspace = self.hip.allocate(bytes)?;
         let exhaustive = self.line.integer("search") != 0;
         let found = self.tolerate(self.miopen.find(call, &workspace, exhaustive))?.unwrap_or_default();
         let Some(best) = found.first() else {
-            record.found("MIOpen Forward Conv. Algorithm: none found, GEMM is named".into());
-            return Ok((fwd_algorithm::GEMM, workspace));
+            record.found(format!("MIOpen {} Algorithm: none found, GEMM is named", self.direction.title()));
+            return Ok((GEMM, workspace));
         };
         record.found(format!(
-            "MIOpen Forward Conv. Algorithm: {}, Find: {:.6} ms, workspace {} bytes",
-            best.algorithm, best.time, best.memory
+            "MIOpen {} Algorithm: {}, Find: {:.6} ms, workspace {} bytes",
+            self.direction.title(),
+            best.algorithm,
+            best.time,
+            best.memory
         ));
         let workspace = if best.memory > workspace.bytes() { self.hip.allocate(best.memory)? } else { workspace };
         Ok((best.algorithm, workspace))
@@ -267,10 +287,10 @@ impl Run<'_> {
     }
 
     /// The first call, the following ones, and one more on a poisoned output. Answers the outputs of the first and the last.
-    fn measure(&self, call: &Forward<'_>, algorithm: i32, workspace: &Buffer<'_>, record: &mut Record) -> Result<Vec<Vec<u8>>> {
+    fn measure(&self, call: &Call<'_>, algorithm: i32, workspace: &Buffer<'_>, record: &mut Record) -> Result<Vec<Vec<u8>>> {
         // Find has written the output.
-        let y = call.buffers[2];
-        let poison = reference::poison(&self.convolution.y);
+        let y = call.result();
+        let poison = reference::poison(self.result());
         y.write(&poison)?;
         record.cold_us = Some(self.time(call, algorithm, workspace)?);
         let first = y.read()?;
@@ -283,10 +303,10 @@ impl Run<'_> {
     }
 
     /// Microseconds from the call to the end of its work on the device.
-    fn time(&self, call: &Forward<'_>, algorithm: i32, workspace: &Buffer<'_>) -> Result<f64> {
+    fn time(&self, call: &Call<'_>, algorithm: i32, workspace: &Buffer<'_>) -> Result<f64> {
         self.hip.synchronize()?;
         let start = Instant::now();
-        self.miopen.forward(call, algorithm, workspace)?;
+        self.miopen.execute(call, algorithm, workspace)?;
         self.hip.synchronize()?;
         Ok(start.elapsed().as_nanos() as f64 / 1000.0)
     }
@@ -327,10 +347,11 @@ mod tests {
     #[test]
     fn a_run_without_trace_lines_is_off() {
         let mut record = Record::new(&parse("conv").unwrap(), Direction::Forward);
-        fill_route(&mut record, None, false);
+        fill_route(&mut record, Direction::Forward, None, false);
         assert_eq!((record.route.as_str(), record.message.as_deref()), ("off", None));
-        fill_failure(&mut record, Error::from(CallError { call: FORWARD, status: 3 }), false).unwrap();
+        fill_failure(&mut record, Direction::Forward, Error::from(CallError { call: calls(Direction::Forward).execute, status: 3 }), false)
+            .unwrap();
         assert_eq!((record.status, record.is_good(), record.route.as_str()), (3, false, "off"));
-        assert!(fill_failure(&mut record, Error::msg("hipMalloc returned 2"), false).is_err());
+        assert!(fill_failure(&mut record, Direction::Forward, Error::msg("hipMalloc returned 2"), false).is_err());
     }
 }

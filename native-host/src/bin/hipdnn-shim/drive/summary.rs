@@ -12,6 +12,7 @@ use super::{
     corpus::{Entry, Selection},
     workers::Outcome,
 };
+use crate::flags::Direction;
 
 /// How many failures are told in words.
 const FAILURES_TOLD: usize = 20;
@@ -38,6 +39,7 @@ pub struct Summary {
     #[serde(rename = "total")]
     all: Counts,
     types: BTreeMap<&'static str, Counts>,
+    directions: BTreeMap<Direction, Counts>,
     /// Lines by the rule that declined them.
     rules: BTreeMap<String, usize>,
     failures: Vec<String>,
@@ -46,8 +48,8 @@ pub struct Summary {
 impl Summary {
     /// Counts outcomes; they belong to the entries one by one.
     pub fn of(profile: &str, entries: &[Entry], outcomes: &[Outcome]) -> Self {
-        let (all, types) = (Counts::default(), BTreeMap::new());
-        let mut summary = Self { profile: profile.into(), all, types, rules: BTreeMap::new(), failures: Vec::new() };
+        let (all, types, directions) = (Counts::default(), BTreeMap::new(), BTreeMap::new());
+        let mut summary = Self { profile: profile.into(), all, types, directions, rules: BTreeMap::new(), failures: Vec::new() };
         for (entry, outcome) in entries.iter().zip(outcomes) {
             summary.count(entry, outcome);
         }
@@ -78,6 +80,7 @@ impl Summary {
         self.failures.extend(fault.map(|fault| format!("{}: {fault}", entry.command)));
         self.all.add(one);
         self.types.entry(entry.dtype).or_default().add(one);
+        self.directions.entry(entry.direction).or_default().add(one);
     }
 }
 
@@ -102,15 +105,17 @@ pub fn selection(selection: &Selection) -> String {
     let skipped: Vec<String> = selection.skipped.iter().map(|(skip, lines)| format!("{lines} {}", skip.text())).collect();
     let skipped = if skipped.is_empty() { String::new() } else { format!("; not driven: {}", skipped.join(", ")) };
     let name = selection.file.file_name().unwrap_or_default().to_string_lossy();
-    format!("{name}: {} of {} lines (at most {gmac} GMAC and {gb} GB){skipped}", selection.entries.len(), selection.lines)
+    let (directions, driven, lines) = (selection.entries.len(), selection.driven, selection.lines);
+    format!("{name}: {directions} directions of {driven} of {lines} lines (at most {gmac} GMAC and {gb} GB){skipped}")
 }
 
 impl Display for Summary {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let mut rows: Vec<Vec<String>> = self.types.iter().map(|(name, counts)| counts.row(name)).collect();
+        rows.extend(self.directions.iter().map(|(direction, counts)| counts.row(direction.name())));
         rows.push(self.all.row("all"));
         let header = format!("profile `{}`", self.profile);
-        writeln!(f, "{}", table(&[&header, "lines", "forwarded", "declined", "verified", "failed"], rows))?;
+        writeln!(f, "{}", table(&[&header, "driven", "forwarded", "declined", "verified", "failed"], rows))?;
         if !self.rules.is_empty() {
             let rows = self.rules.iter().map(|(rule, lines)| vec![format!("`{rule}`"), lines.to_string()]).collect();
             writeln!(f, "\n{}", table(&["declined by", "lines"], rows))?;
@@ -143,7 +148,7 @@ mod tests {
     use super::*;
 
     fn entry(dtype: &'static str) -> Entry {
-        Entry { command: format!("{dtype} line"), words: vec![], gmac: 0.0, dtype }
+        Entry { command: format!("{dtype} line"), words: vec![], direction: Direction::Forward, gmac: 0.0, dtype }
     }
 
     #[test]
@@ -162,7 +167,7 @@ mod tests {
         assert_eq!(summary.all, Counts { lines: 6, forwarded: 3, declined: 1, verified: 2, failed: 4 });
         assert_eq!(summary.types["fp16"], Counts { lines: 3, forwarded: 2, declined: 1, verified: 1, failed: 2 });
         let text = summary.to_string();
-        assert!(text.contains("| profile `abi` | lines |") && text.contains("| `tensor.type.cast` |     1 |"), "{text}");
+        assert!(text.contains("| profile `abi` | driven |") && text.contains("| `tensor.type.cast` |     1 |"), "{text}");
         assert!(text.contains("FAILED bf16 line: signal: 11") && text.contains("FAILED fp16 line: status 0, verified None"), "{text}");
     }
 }

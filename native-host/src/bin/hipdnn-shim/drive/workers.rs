@@ -87,7 +87,8 @@ fn answer(session: &mut Session, words: &str) -> Result<Value> {
     let line = Line::parse(&serde_json::from_str::<Vec<String>>(words)?)?;
     let convolution = Convolution::from_line(&line)?;
     drivable(&convolution, &line)?;
-    Ok(serde_json::to_value(session.forward(&line, &convolution)?)?)
+    let direction = *line.directions()?.first().context("no direction")?;
+    Ok(serde_json::to_value(session.drive(&line, &convolution, direction)?)?)
 }
 
 /// Drives all lines under a profile; answers the outcomes in the order of the lines.
@@ -145,7 +146,7 @@ fn ask(worker: &mut Option<Worker>, settings: &Settings, profile: Profile, entry
             Err(error) => Err(format!("{error:#}; {}", started.end())),
         },
     };
-    Outcome { command: entry.command.clone(), record }
+    Outcome { command: format!("{} ({})", entry.command, entry.direction.name()), record }
 }
 
 /// A process that drives lines.
