@@ -11,7 +11,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut names: Vec<&str> = miopen_api::table().exports().map(|f| f.name.as_str()).collect();
     names.push(miopen_api::FORWARDED_ERROR_FUNCTION);
     fs::write(out.join("stubs.s"), stubs(&names)?)?;
-    fs::write(out.join("names.rs"), name_table(&names)?)?;
+    let executes = |name: &&str| miopen_api::table().exports().any(|f| f.name == *name && f.role == "exec");
+    fs::write(out.join("names.rs"), name_table(&names, executes)?)?;
     let script = out.join("exports.map");
     fs::write(&script, format!("{} {{\n  global:\n    {};\n  local: *;\n}};\n", miopen_api::VERSION_NODE, names.join(";\n    ")))?;
     for argument in [
@@ -48,11 +49,14 @@ fn table(text: &mut String, name: &str, entries: &str, length: usize, section: &
     (0..length).try_for_each(|index| writeln!(text, "    .quad miopen_shim_{entries}_{index}"))
 }
 
-fn name_table(names: &[&str]) -> Result<String, std::fmt::Error> {
+fn name_table(names: &[&str], executes: impl Fn(&&str) -> bool) -> Result<String, std::fmt::Error> {
     let mut text = format!("/// Every export, in the order of their slots.\npub static NAMES: [&CStr; {}] = [\n", names.len());
     for name in names {
         writeln!(text, "    c\"{name}\",")?;
     }
+    text.push_str("];\n");
+    writeln!(text, "/// Which of them may start work on the device.\npub static EXECUTES: [bool; {}] = [", names.len())?;
+    names.iter().try_for_each(|name| writeln!(text, "    {},", executes(name)))?;
     text.push_str("];\n");
     Ok(text)
 }

@@ -422,9 +422,17 @@ impl Host {
             handle.set_stream(stream)?;
             *current_stream = Some(stream);
         }
+        // A capture records no times.
+        let timing = state.profiling() && !backend.hip.is_capturing(stream);
+        let started = timing && bound.timer(&backend.hip).is_some_and(|timer| timer.start(stream).is_ok());
+        let Some((handle, ready, _)) = bound.parts(index) else {
+            return Err(Stop::Host(HostRule::BackendUnavailable, "no hipDNN handle".into()));
+        };
         // From here on the call is hipDNN's, whatever happens.
         ready.plan.execute(handle, slot)?;
         ready.executed = true;
+        let stopped = started && bound.timer(&backend.hip).is_some_and(|timer| timer.stop(stream).is_ok());
+        bound.set_timed(stopped);
         if let Some(start) = timed {
             phases.set(if first { Phase::FirstExecute } else { Phase::Execute }, start.elapsed());
         }

@@ -10,14 +10,20 @@ use std::{
     ptr::null_mut,
     sync::{
         Arc,
-        atomic::{AtomicI32, AtomicPtr, Ordering},
+        atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering},
     },
 };
 
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{backend::Handle, hip::Hip, plan::Plan, trace::Counters, translations::Declined};
+use crate::{
+    backend::Handle,
+    hip::{Hip, Timer},
+    plan::Plan,
+    trace::Counters,
+    translations::Declined,
+};
 
 /// Plans (and declines) kept for one handle.
 const CAPACITY: usize = 1024;
@@ -60,6 +66,9 @@ pub struct Bound {
     clock: u64,
     current_stream: Option<*mut c_void>,
     workspaces: HashMap<usize, (usize, usize)>,
+    timer: Option<Timer>,
+    /// Whether the timer holds the handle's last call.
+    timed: bool,
     counters: HashMap<&'static str, Counters>,
     // Last: plans refer to the handle, so they go first.
     hipdnn: Option<Handle>,
@@ -72,6 +81,7 @@ unsafe impl Send for Bound {}
 pub struct HandleState {
     stream: AtomicPtr<c_void>,
     device: AtomicI32,
+    profiling: AtomicBool,
     bound: Mutex<Bound>,
 }
 
@@ -79,12 +89,33 @@ impl HandleState {
     /// A handle on a stream (null is the default stream) and, if known, a device.
     pub fn new(stream: *mut c_void, device: Option<i32>) -> Self {
         let device = AtomicI32::new(device.unwrap_or(UNKNOWN_DEVICE));
-        Self { stream: AtomicPtr::new(stream), device, bound: Mutex::new(Bound::default()) }
+        Self { stream: AtomicPtr::new(stream), device, profiling: AtomicBool::new(false), bound: Mutex::new(Bound::default()) }
     }
 
     /// The caller moved the handle to another stream.
     pub fn set_stream(&self, stream: *mut c_void) {
         self.stream.store(stream, Ordering::Release);
+    }
+
+    /// The caller wants to know how long calls take on the device, or does not any more.
+    pub fn set_profiling(&self, enabled: bool) {
+        self.profiling.store(enabled, Ordering::Relaxed);
+    }
+
+    /// Whether calls are timed.
+    pub fn profiling(&self) -> bool {
+        self.profiling.load(Ordering::Relaxed)
+    }
+
+    /// Device time of the handle's last call in milliseconds, if hipDNN served it while profiling; waits for it. Else the time is native's.
+    pub fn kernel_time(&self) -> Option<f32> {
+        let bound = self.lock();
+        bound.timer.as_ref().filter(|_| bound.timed).and_then(|timer| timer.milliseconds().ok())
+    }
+
+    /// A call of this handle went to native: its time is native's.
+    pub fn forget_time(&self) {
+        self.lock().timed = false;
     }
 
     /// The stream that calls go to. Read once per call, so that a call never sees two.
@@ -194,6 +225,19 @@ impl Bound {
         Ok(address)
     }
 
+    /// Says whether the timer holds the last call.
+    pub fn set_timed(&mut self, timed: bool) {
+        self.timed = timed;
+    }
+
+    /// The handle's events, made when they are first needed. None if HIP has none to give: then the call is not timed.
+    pub(crate) fn timer(&mut self, hip: &Hip) -> Option<&Timer> {
+        if self.timer.is_none() {
+            self.timer = hip.timer().ok();
+        }
+        self.timer.as_ref()
+    }
+
     /// Gives all workspaces back.
     pub fn free_workspaces(&mut self, hip: &Hip) {
         for (_, (address, _)) in self.workspaces.drain() {
@@ -209,6 +253,7 @@ impl Bound {
             self.free_workspaces(hip);
         }
         self.current_stream = None;
+        (self.timer, self.timed) = (None, false);
         self.hipdnn = None;
     }
 

@@ -20,7 +20,66 @@ pub struct Hip {
     malloc: unsafe extern "C" fn(*mut *mut c_void, usize) -> c_int,
     free: unsafe extern "C" fn(*mut c_void) -> c_int,
     stream_is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
+    events: EventFunctions,
     name: String,
+}
+
+/// What HIP offers for timing.
+#[derive(Clone, Copy)]
+struct EventFunctions {
+    create: unsafe extern "C" fn(*mut *mut c_void) -> c_int,
+    record: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+    synchronize: unsafe extern "C" fn(*mut c_void) -> c_int,
+    elapsed: unsafe extern "C" fn(*mut f32, *mut c_void, *mut c_void) -> c_int,
+    destroy: unsafe extern "C" fn(*mut c_void) -> c_int,
+}
+
+/// A pair of events around work on a stream. Destroyed when dropped.
+pub(crate) struct Timer {
+    functions: EventFunctions,
+    start: *mut c_void,
+    stop: *mut c_void,
+}
+
+// SAFETY: HIP's events may be used from any thread.
+unsafe impl Send for Timer {}
+
+impl Timer {
+    /// The work to be timed is submitted to the stream next.
+    pub(crate) fn start(&self, stream: *mut c_void) -> Result<(), i32> {
+        // SAFETY: the event lives; the stream is valid by the caller's contract with MIOpen.
+        checked(unsafe { (self.functions.record)(self.start, stream) })
+    }
+
+    /// The work to be timed has been submitted.
+    pub(crate) fn stop(&self, stream: *mut c_void) -> Result<(), i32> {
+        // SAFETY: as above.
+        checked(unsafe { (self.functions.record)(self.stop, stream) })
+    }
+
+    /// Waits for the work and answers how many milliseconds it took on the device.
+    pub(crate) fn milliseconds(&self) -> Result<f32, i32> {
+        let mut elapsed = 0.0;
+        // SAFETY: the events live; `elapsed` is writable.
+        unsafe {
+            checked((self.functions.synchronize)(self.stop))?;
+            checked((self.functions.elapsed)(&mut elapsed, self.start, self.stop))?;
+        }
+        Ok(elapsed)
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        for event in [self.start, self.stop] {
+            // SAFETY: made by `Hip::timer`, destroyed once.
+            unsafe { (self.functions.destroy)(event) };
+        }
+    }
+}
+
+fn checked(error: c_int) -> Result<(), i32> {
+    if error == 0 { Ok(()) } else { Err(error) }
 }
 
 impl Hip {
@@ -63,6 +122,13 @@ impl Hip {
             malloc: symbol!("hipMalloc"),
             free: symbol!("hipFree"),
             stream_is_capturing: symbol!("hipStreamIsCapturing"),
+            events: EventFunctions {
+                create: symbol!("hipEventCreate"),
+                record: symbol!("hipEventRecord"),
+                synchronize: symbol!("hipEventSynchronize"),
+                elapsed: symbol!("hipEventElapsedTime"),
+                destroy: symbol!("hipEventDestroy"),
+            },
             name,
         })
     }
@@ -105,6 +171,24 @@ impl Hip {
     pub(crate) fn free(&self, address: *mut c_void) {
         // SAFETY: the address came from `allocate` and is given back once (private callers only).
         unsafe { (self.free)(address) };
+    }
+
+    /// Events on the current device.
+    pub(crate) fn timer(&self) -> Result<Timer, i32> {
+        let event = || {
+            let mut event = null_mut();
+            // SAFETY: `event` is writable.
+            checked(unsafe { (self.events.create)(&mut event) }).map(|()| event)
+        };
+        let start = event()?;
+        match event() {
+            Ok(stop) => Ok(Timer { functions: self.events, start, stop }),
+            Err(error) => {
+                // SAFETY: made above, used by nobody.
+                unsafe { (self.events.destroy)(start) };
+                Err(error)
+            }
+        }
     }
 
     /// Whether the stream is being captured. A query that fails counts as captured: the careful answer.

@@ -79,7 +79,35 @@ fn classic(entry: &Classic, frame: &Frame, forwarding: &Forwarding) -> Decision 
             }
             Decision::Done(errors::note(error.status) as u64)
         }
-        Outcome::Native => native(forwarding),
+        Outcome::Native => {
+            state.forget_time();
+            native(forwarding)
+        }
+    }
+}
+
+/// `miopenGetKernelTime(handle, float*)`: answered here if the handle's last call was served by hipDNN while profiling.
+pub fn kernel_time(frame: &Frame, forwarding: &Forwarding) -> Decision {
+    let time = forwarding.records.handles.pin().get(&(frame.integer(0) as usize)).and_then(|state| state.kernel_time());
+    let out = frame.pointer(1).cast::<f32>();
+    match time {
+        Some(time) if !out.is_null() => {
+            // SAFETY: not null, and MIOpen's contract makes it a place for a float.
+            unsafe { out.write_unaligned(time) };
+            Decision::Done(errors::note(hipdnn_abi::status::SUCCESS) as u64)
+        }
+        _ => {
+            errors::unmark();
+            Decision::Native
+        }
+    }
+}
+
+/// A call that executes something natively, on a handle: its time is native's. Seen only while profiling, see
+/// [`stubs::Bound::watch_everything`].
+pub fn passed(frame: &Frame, forwarding: &Forwarding) {
+    if let Some(state) = forwarding.records.handles.pin().get(&(frame.integer(0) as usize)) {
+        state.forget_time();
     }
 }
 

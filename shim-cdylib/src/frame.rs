@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    callers, errors,
+    callers, errors, forwarding,
     routing::{Forwarding, Handler},
     stubs,
 };
@@ -84,6 +84,9 @@ pub unsafe extern "C-unwind" fn decide(frame: &Frame) -> Verdict {
     }
     let (Some(forwarding), Some(handler)) = (&bound.forwarding, bound.handler(index)) else {
         errors::unmark();
+        if let Some(forwarding) = bound.forwarding.as_ref().filter(|_| stubs::executes(index)) {
+            let _ = guarded(|| forwarding::passed(frame, forwarding));
+        }
         return Verdict::native(native);
     };
     if !matches!(handler, Handler::Route(_)) {

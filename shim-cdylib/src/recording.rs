@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use hipdnn_host::problem::{ConvolutionDescriptor, ConvolutionFields, DescriptorError, MAX_RANK, TensorDescriptor, TensorLayout};
 
-use crate::{convert, frame::Frame, routing::Forwarding};
+use crate::{convert, frame::Frame, routing::Forwarding, stubs};
 
 /// Reads `length` values from an array of the caller, which native has just read itself.
 fn read<T: Copy>(array: *const c_void, length: usize) -> Option<Vec<T>> {
@@ -171,6 +171,18 @@ pub fn create_handle(frame: &Frame, forwarding: &Forwarding, success: bool, stre
 pub fn set_stream(frame: &Frame, forwarding: &Forwarding, success: bool) {
     if let Some(state) = forwarding.records.handles.pin().get(&(frame.integer(0) as usize)).filter(|_| success) {
         state.set_stream(frame.pointer(1));
+    }
+}
+
+/// `miopenEnableProfiling(handle, enable)`. From then on every entry point is watched: only so is it known whose time the last one is.
+pub fn enable_profiling(frame: &Frame, forwarding: &Forwarding, success: bool) {
+    let enabled = frame.integer(1) as u8 != 0;
+    let handles = forwarding.records.handles.pin();
+    if let Some(state) = handles.get(&(frame.integer(0) as usize)).filter(|_| success) {
+        state.set_profiling(enabled);
+        if let Some(bound) = stubs::bound().filter(|_| enabled) {
+            bound.watch_everything();
+        }
     }
 }
 

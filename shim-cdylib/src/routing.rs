@@ -80,6 +80,8 @@ const HANDLERS: &[(&str, Handler)] = &[
     ("miopenCreate", Handler::Record(|frame, f, ok| recording::create_handle(frame, f, ok, null_mut()))),
     ("miopenCreateWithStream", Handler::Record(|frame, f, ok| recording::create_handle(frame, f, ok, frame.pointer(1)))),
     ("miopenSetStream", Handler::Record(recording::set_stream)),
+    ("miopenEnableProfiling", Handler::Record(recording::enable_profiling)),
+    ("miopenGetKernelTime", Handler::Route(forwarding::kernel_time)),
     ("miopenDestroy", Handler::Forget(recording::destroy_handle)),
     ("miopenSet4dTensorDescriptor", Handler::Record(recording::set_4d_tensor)),
     ("miopenSet4dTensorDescriptorEx", Handler::Record(recording::set_4d_tensor_ex)),

@@ -166,7 +166,7 @@ impl Bound {
     }
 
     /// From the first failure of a forwarded call on, every entry point takes the long way: only so can the mark of that failure be taken
-    /// away by the next call, whichever it is. Costs nothing until something fails.
+    /// away by the next call, whichever it is. The same from when a handle is profiled, whose last call may be any. Costs nothing before.
     pub fn watch_everything(&self) {
         let own = miopen_api::FORWARDED_ERROR_FUNCTION.as_bytes();
         for index in (0..COUNT).filter(|&index| NAMES[index].to_bytes() != own) {
@@ -189,6 +189,11 @@ impl Bound {
         // SAFETY: the table is defined by the stubs' assembly with COUNT entries and never written.
         if self.handlers[index].is_some() { unsafe { ROUTED[index] } } else { self.natives[index] }
     }
+}
+
+/// Whether an export may start work on the device.
+pub fn executes(index: usize) -> bool {
+    EXECUTES[index]
 }
 
 /// What was bound. Only routed calls ask, and those exist only afterwards.

@@ -1,6 +1,6 @@
 /* One convolution, the way programs call MIOpen. Knows nothing of the shim: compiled against the public header, linked with -lMIOpen.
  *
- * usage: convolution [plain|beta|alpha|repeat|odd|throw]
+ * usage: convolution [plain|beta|alpha|repeat|time|odd|throw]
  * Prints one line for each thing that a test may want to compare. */
 #include <miopen/miopen.h>
 
@@ -139,12 +139,35 @@ static void throwing(void) {
     printf("not thrown: %d\n", status);
 }
 
+/* Device times: of a convolution, of another call of the same handle, of a convolution again. */
+static void timed(void) {
+    float time = -1, alpha = 1, beta = 0;
+    float *bias = filled(K, 1);
+    miopenTensorDescriptor_t bd;
+    CHECK(miopenCreateTensorDescriptor(&bd));
+    CHECK(miopenSet4dTensorDescriptor(bd, miopenFloat, 1, K, 1, 1));
+    CHECK(miopenEnableProfiling(handle, 1));
+    CHECK(forward(1, 0));
+    CHECK(miopenGetKernelTime(handle, &time));
+    printf("convolution %d\n", time > 0);
+    CHECK(miopenConvolutionForwardBias(handle, &alpha, bd, bias, &beta, yd, y));
+    CHECK(miopenGetKernelTime(handle, &time));
+    printf("bias %d\n", time >= 0);
+    time = -1;
+    CHECK(forward(1, 0));
+    CHECK(miopenGetKernelTime(handle, &time));
+    printf("again %d\n", time > 0);
+    CHECK(miopenEnableProfiling(handle, 0));
+    CHECK(miopenDestroyTensorDescriptor(bd));
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "plain";
     set_up();
     miopenStatus_t status = miopenStatusSuccess;
     if (!strcmp(what, "odd")) odd();
     else if (!strcmp(what, "throw")) throwing();
+    else if (!strcmp(what, "time")) timed();
     else {
         memset(y, 0xff, N * K * H * W * sizeof(float)); /* NaN: whatever is not written shows */
         if (!strcmp(what, "beta")) memset(y, 0, N * K * H * W * sizeof(float));

@@ -262,6 +262,20 @@ fn the_environment_is_heard() {
 }
 
 #[test]
+fn device_times_are_those_of_whoever_computed() {
+    for (forwarding, natives) in [(true, 1), (false, 3)] {
+        let log = file(&format!("time{natives}.native"));
+        let run = CONVOLUTION.run().env("REFERENCE_MIOPEN_LOG", &log);
+        let finished = if forwarding { run.forwarding() } else { run }.output(&["time"]).unwrap();
+        for line in ["convolution 1", "bias 1", "again 1"] {
+            assert_eq!(finished.line(line.split(' ').next().unwrap()), line, "{finished:?}");
+        }
+        // Forwarded: only the bias was native's.
+        assert_eq!(logged(&log).lines().filter(|line| line.starts_with("miopenGetKernelTime ")).count(), natives, "{forwarding}");
+    }
+}
+
+#[test]
 fn calls_of_a_provider_are_natives_and_never_come_back() {
     let provider = Client::compile_library("provider").unwrap();
     let (native, trace) = (file("provider.native"), file("provider.jsonl"));

@@ -244,10 +244,14 @@ impl Hip {
         Self(unsafe { Library::new(reference("libamdhip64.so.7")) }.unwrap())
     }
 
+    /// A stream that does not synchronise with the null stream, which other tests of this process use: a capture forbids that.
     fn stream(&self) -> *mut c_void {
+        const NON_BLOCKING: u32 = 1;
         let mut stream = null_mut();
+        type Create = unsafe extern "C" fn(*mut *mut c_void, u32) -> c_int;
         // SAFETY: HIP's function of this name has this type; the stream is written.
-        unsafe { self.0.get::<unsafe extern "C" fn(*mut *mut c_void) -> c_int>(b"hipStreamCreate").unwrap()(&mut stream) };
+        let code = unsafe { self.0.get::<Create>(b"hipStreamCreateWithFlags").unwrap()(&mut stream, NON_BLOCKING) };
+        assert_eq!(code, 0);
         stream
     }
 

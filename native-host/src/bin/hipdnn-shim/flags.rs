@@ -107,7 +107,7 @@ flags! {
     'R' "wei_cast_type" "-1" Text Problem "cast of w";
     'i' "iter" "10" Integer Run "iterations";
     'V' "verify" "1" Integer Run "1 = check against a reference";
-    't' "time" "0" Integer Run "1 = the driver's own time line";
+    't' "time" "0" Integer Run "1 = device times, through miopenEnableProfiling";
     '~' "gpubuffer_check" "0" Integer Ignored "guards behind outputs are always checked";
     'N' "init_output_nan" "0" Integer Ignored "outputs are always filled with a pattern first";
     '&' "tuning_policy" "0" Integer Ignored "tuning policy";

@@ -178,6 +178,8 @@ functions! {
     Objects {
         create "miopenCreate" (*mut Object);
         destroy "miopenDestroy" (Object);
+        enable_profiling "miopenEnableProfiling" (Object, bool);
+        kernel_time "miopenGetKernelTime" (Object, *mut f32);
         create_tensor "miopenCreateTensorDescriptor" (*mut Object);
         set_tensor "miopenSetTensorDescriptor" (Object, c_int, c_int, *const c_int, *const c_int);
         set_tensor_with_layout "miopenSetNdTensorDescriptorWithLayout" (Object, c_int, c_int, *const c_int, c_int);
@@ -315,6 +317,19 @@ impl MiOpen {
     /// A handle on the default stream.
     pub fn handle(&self) -> Result<Owned, CallError> {
         Owned::create("miopenCreate", self.objects.create, self.objects.destroy)
+    }
+
+    /// Has the calls of a handle timed on the device.
+    pub fn enable_profiling(&self, handle: &Owned) -> Result<(), CallError> {
+        // SAFETY: the object lives.
+        returned("miopenEnableProfiling", unsafe { (self.objects.enable_profiling)(handle.object, true) })
+    }
+
+    /// Milliseconds that the handle's last call took on the device.
+    pub fn kernel_time(&self, handle: &Owned) -> Result<f32, CallError> {
+        let mut time = 0.0;
+        // SAFETY: the object lives; `time` is writable.
+        returned("miopenGetKernelTime", unsafe { (self.objects.kernel_time)(handle.object, &mut time) }).map(|()| time)
     }
 
     /// A tensor descriptor: with strides, or with a vectorised layout.

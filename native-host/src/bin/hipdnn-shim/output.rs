@@ -47,6 +47,8 @@ pub struct Record {
     pub cold_us: Option<f64>,
     /// Median microseconds of the following ones.
     pub warm_us: Option<f64>,
+    /// Mean microseconds of the following ones on the device, as MIOpen tells; null without `-t 1`.
+    pub kernel_us: Option<f64>,
     /// The engine that served.
     pub engine: Option<String>,
     /// Notes of the translator.
@@ -96,6 +98,9 @@ impl Record {
         }
         if let Some(find) = &self.find {
             println!("{find}");
+        }
+        if let Some(kernel) = self.kernel_us {
+            println!("GPU Kernel Time {} Elapsed: {:.6} ms (average of {})", self.title, kernel / 1000.0, line.integer("iter"));
         }
         if let (Some(warm), true) = (self.warm_us, line.integer("time") != 0) {
             println!("Wall-clock Time {} Elapsed: {:.6} ms (median of {})", self.title, warm / 1000.0, line.integer("iter"));
