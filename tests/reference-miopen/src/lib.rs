@@ -25,15 +25,14 @@
 #![allow(non_snake_case)]
 
 mod args;
-mod backward_data;
-mod backward_weights;
 mod bias;
 mod calls;
+mod classic;
 mod convolution;
 mod exports;
 mod failure;
-mod forward;
 mod handle;
+mod immediate;
 mod numeric;
 mod problem;
 mod tensor;

@@ -7,10 +7,10 @@ use half::{bf16, f16};
 use miopen_api::{ConvAlgoPerf, convolution_mode, data_type};
 
 use super::{Pointer, a, code, convolution, handle, p, tensor_of};
-use crate::backward_data::*;
-use crate::backward_weights::*;
+use crate::classic::backward_data::*;
+use crate::classic::backward_weights::*;
+use crate::classic::forward::*;
 use crate::convolution::miopenSetTransposeConvNdOutputPadding;
-use crate::forward::*;
 pub use crate::problem::Direction;
 
 pub const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeights];
