@@ -82,6 +82,13 @@ impl<T: Copy> In<T> {
     }
 }
 
+impl In<u8> {
+    /// The start of a text or blob of `length` bytes: at most `most` of them.
+    pub fn read_start(&self, length: u64, most: usize) -> Option<Vec<u8>> {
+        self.read_all(usize::try_from(length).map_or(most, |length| length.min(most)))
+    }
+}
+
 /// A data buffer, a stream or any other pointer that is only kept or passed on.
 #[derive(Clone, Copy)]
 #[repr(transparent)]

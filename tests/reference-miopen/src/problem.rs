@@ -34,6 +34,24 @@ pub struct Problem<'a> {
     pub conv: &'a Convolution,
 }
 
+/// A convolution with copies of its descriptors: what happens to the caller's does not show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnProblem {
+    pub direction: Direction,
+    pub x: Tensor,
+    pub w: Tensor,
+    pub y: Tensor,
+    pub conv: Convolution,
+}
+
+impl OwnProblem {
+    /// To be asked and computed.
+    pub fn borrow(&self) -> Problem<'_> {
+        let OwnProblem { direction, x, w, y, conv } = self;
+        Problem { direction: *direction, x, w, y, conv }
+    }
+}
+
 impl Problem<'_> {
     /// Whether there is a solution. What is the caller's mistake in any case stays a failure.
     pub fn is_applicable(&self) -> Result<bool, Failure> {

@@ -45,7 +45,8 @@ pub fn miopenConvolutionABBackwardWeightsGetWorkSpaceSize(
     if !alpha_beta_case::ALL.iter().any(|(_, case)| *case == scalars) {
         return Err(bad(format!("{scalars} is no case of alpha and beta")));
     }
-    (input.get()?, output.get()?, conv.get()?);
+    [input, output].iter().try_for_each(|tensor| tensor.get().map(|_| ()))?;
+    conv.get()?;
     size.put(0)
 }
 

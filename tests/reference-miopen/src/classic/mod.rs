@@ -47,6 +47,7 @@ pub fn workspace(handle: &Obj<Handle>, tensors: [&Obj<Tensor>; 3], conv: &Obj<Co
 }
 
 impl Call {
+    /// Missing memory is noticed before what does not fit.
     fn problem(&self) -> Result<Problem<'_>, Failure> {
         let (x, w, y, conv) = (self.x.0.get()?, self.w.0.get()?, self.y.0.get()?, self.conv.get()?);
         if self.memory().iter().any(|memory| memory.0.is_null()) {
