@@ -12,28 +12,28 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let stock = std::env::var_os("CARGO_FEATURE_STOCK").is_some();
-    let implementations = implementations(Path::new("src"));
-    std::fs::write(out.join("exports.rs"), exports(&implementations, stock)).expect("OUT_DIR is writable");
+    let mut found = HashMap::new();
+    implementations(Path::new("src"), "crate", &mut found);
+    std::fs::write(out.join("exports.rs"), exports(&found, stock)).expect("OUT_DIR is writable");
     name_library(&out, stock);
 }
 
-/// Which module implements which function: every `pub fn miopen…(` in the files of the folder (folders in it have none). So there is no
-/// second list to keep.
-fn implementations(sources: &Path) -> HashMap<String, String> {
-    let mut found = HashMap::new();
-    for entry in std::fs::read_dir(sources).expect("src exists") {
-        let path = entry.expect("src is readable").path();
+/// Which module implements which function: every `pub fn miopen…(` in the files under the folder. So there is no second list to keep.
+fn implementations(folder: &Path, module: &str, found: &mut HashMap<String, String>) {
+    for entry in std::fs::read_dir(folder).expect("the folder exists") {
+        let path = entry.expect("the folder is readable").path();
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let inner = if name == "mod" { module.to_owned() } else { format!("{module}::{name}") };
         if path.is_dir() {
+            implementations(&path, &inner, found);
             continue;
         }
-        let module = path.file_stem().expect("a file").to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path).expect("sources are text");
         for line in text.lines().filter_map(|l| l.strip_prefix("pub fn miopen")) {
             let name = format!("miopen{}", line.split('(').next().expect("split gives one"));
-            found.insert(name, module.clone());
+            found.insert(name, inner.clone());
         }
     }
-    found
 }
 
 fn exports(implementations: &HashMap<String, String>, stock: bool) -> String {
@@ -61,8 +61,8 @@ fn export(code: &mut String, index: usize, f: &Function, module: Option<&str>, s
     let given: Vec<String> = f.params.iter().enumerate().map(|(i, p)| given(i, p.abi)).collect();
     let returns = if f.returns_status() { "i32" } else { "*const core::ffi::c_char" };
     let body = match module {
-        Some(m) if f.returns_status() => format!("finish({:?}, || crate::{m}::{}({}))", f.name, f.name, given.join(", ")),
-        Some(m) => format!("crate::{m}::{}({})", f.name, given.join(", ")),
+        Some(m) if f.returns_status() => format!("finish({:?}, || {m}::{}({}))", f.name, f.name, given.join(", ")),
+        Some(m) => format!("{m}::{}({})", f.name, given.join(", ")),
         None => format!("not_implemented({:?})", f.name),
     };
     writeln!(

@@ -82,8 +82,16 @@ impl<T: Copy> In<T> {
     }
 }
 
+impl In<u8> {
+    /// The start of a text or blob of `length` bytes: at most `most` of them.
+    pub fn read_start(&self, length: u64, most: usize) -> Option<Vec<u8>> {
+        self.read_all(usize::try_from(length).map_or(most, |length| length.min(most)))
+    }
+}
+
 /// A data buffer, a stream or any other pointer that is only kept or passed on.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub struct Raw(pub *mut c_void);
 
 impl FromC for Raw {
@@ -139,6 +147,11 @@ impl<T> FromC for Obj<T> {
 pub struct New<T>(#[allow(dead_code)] *mut c_void, PhantomData<T>);
 
 impl<T: Object> Obj<T> {
+    /// The pointer that callers know it by.
+    pub fn handle(&self) -> New<T> {
+        New(self.0.cast(), PhantomData)
+    }
+
     /// Whether the caller gave none.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
@@ -192,6 +205,11 @@ pub fn create<T: Object>(out: &Out<New<T>>, value: T) -> Outcome {
     if out.is_null() {
         return Err(bad(format!("no place for the new {}", T::NAME)));
     }
+    out.put(make(value).handle())
+}
+
+/// Makes an object.
+pub fn make<T: Object>(value: T) -> Obj<T> {
     let reused = T::free_slots().lock().unwrap_or_else(PoisonError::into_inner).pop();
     let slot = match reused {
         Some(address) => address as *mut Slot<T>,
@@ -202,5 +220,5 @@ pub fn create<T: Object>(out: &Out<New<T>>, value: T) -> Outcome {
         (*slot).value = Some(value);
         (*slot).cookie.store(T::COOKIE, Ordering::Release);
     }
-    out.put(New(slot.cast(), PhantomData))
+    Obj(slot)
 }

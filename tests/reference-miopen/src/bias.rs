@@ -3,10 +3,11 @@
 use miopen_api::{data_type, status};
 
 use crate::args::{Obj, Raw};
+use crate::classic::Operand;
 use crate::failure::{Failure, Outcome, bad, fail};
 use crate::handle::Handle;
 use crate::numeric;
-use crate::problem::{Operand, in_memory, scale};
+use crate::problem::{in_memory, scale};
 use crate::tensor::Tensor;
 
 /// A tensor and a bias that fits it. Like the real ones, these calls do not take bfloat16, and look at the descriptors outside what is
@@ -45,7 +46,7 @@ pub fn miopenConvolutionForwardBias(
     let (b, y) = ((b_desc, b), (y_desc, y));
     check(&y, &b)?;
     let scale = scale(alpha, beta, y.0.get()?.data_type)?;
-    let (b, y) = (in_memory(&b)?, in_memory(&y)?);
+    let (b, y) = (in_memory(b.0.get()?, b.1)?, in_memory(y.0.get()?, y.1)?);
     handle.get_mut()?.queue(move || numeric::bias::add(&b, &y, scale))
 }
 
@@ -62,6 +63,6 @@ pub fn miopenConvolutionBackwardBias(
     let (dy, db) = ((dy_desc, dy), (db_desc, db));
     check(&dy, &db)?;
     let scale = scale(alpha, beta, db.0.get()?.data_type)?;
-    let (dy, db) = (in_memory(&dy)?, in_memory(&db)?);
+    let (dy, db) = (in_memory(dy.0.get()?, dy.1)?, in_memory(db.0.get()?, db.1)?);
     handle.get_mut()?.queue(move || numeric::bias::sum(&dy, &db, scale))
 }

@@ -8,6 +8,7 @@ use crate::failure::{Failure, Outcome, bad, fail};
 use crate::tensor::Tensor;
 
 /// A convolution descriptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convolution {
     /// Convolution or transpose; the other two modes of the enum mean convolution with groups.
     pub mode: i32,
@@ -17,13 +18,14 @@ pub struct Convolution {
     pub output_pads: Vec<i32>,
     pub groups: i32,
     /// By attribute number, those the version knows.
-    attributes: [i32; 3],
-    find_mode: i32,
+    pub attributes: [i32; 3],
+    pub find_mode: i32,
 }
 object!(Convolution, 0x6d69_436f_6e76_4465, "convolution descriptor");
 
 impl Convolution {
-    fn new(mode: i32, pads: Vec<i32>, strides: Vec<i32>, dilations: Vec<i32>) -> Result<Convolution, Failure> {
+    /// With everything else as it is by default.
+    pub fn new(mode: i32, pads: Vec<i32>, strides: Vec<i32>, dilations: Vec<i32>) -> Result<Convolution, Failure> {
         if !(convolution_mode::CONVOLUTION..=convolution_mode::DEPTHWISE).contains(&mode) {
             return Err(bad(format!("{mode} is no convolution mode")));
         }

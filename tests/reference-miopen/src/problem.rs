@@ -1,12 +1,11 @@
-//! What a convolution call has in common with the others, whichever direction it computes: which tensors and types fit together, and the
-//! work that is then queued. The exported functions are in one module for each direction; arithmetic is in `numeric`.
+//! What all styles of convolution calls have in common: which tensors and types fit together, and the work that is then queued.
+//! How a style takes its arguments, and from whom, is in the style's modules; arithmetic is in `numeric`.
 
-use miopen_api::{ConvAlgoPerf, data_type, status};
+use miopen_api::{data_type, status};
 
-use crate::args::{FromC, In, Obj, Out, Raw};
+use crate::args::{FromC, In, Raw};
 use crate::convolution::Convolution;
 use crate::failure::{Failure, Outcome, bad, fail};
-use crate::handle::Handle;
 use crate::numeric::convolution::Output;
 use crate::numeric::{self, Format, Scale, Step};
 use crate::tensor::Tensor;
@@ -22,72 +21,49 @@ pub enum Direction {
     BackwardWeights,
 }
 
-/// A tensor as a call has it: its descriptor, and where its elements are.
-pub type Operand = (Obj<Tensor>, Raw);
-
-/// The convolution of a call.
-pub struct Problem {
+/// A convolution without its data.
+#[derive(Clone, Copy)]
+pub struct Problem<'a> {
     pub direction: Direction,
     /// x or dx.
-    pub x: Operand,
+    pub x: &'a Tensor,
     /// w or dw.
-    pub w: Operand,
+    pub w: &'a Tensor,
     /// y or dy.
-    pub y: Operand,
-    pub conv: Obj<Convolution>,
+    pub y: &'a Tensor,
+    pub conv: &'a Convolution,
 }
 
-/// A NULL convolution descriptor is looked at before anything else, and by some functions outside what the real library catches.
-pub fn present(conv: &Obj<Convolution>) -> Outcome {
-    if conv.is_null() {
-        return Err(Failure { throws: true, ..bad("the convolution descriptor is null") });
+/// A convolution with copies of its descriptors: what happens to the caller's does not show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnProblem {
+    pub direction: Direction,
+    pub x: Tensor,
+    pub w: Tensor,
+    pub y: Tensor,
+    pub conv: Convolution,
+}
+
+impl OwnProblem {
+    /// To be asked and computed.
+    pub fn borrow(&self) -> Problem<'_> {
+        let OwnProblem { direction, x, w, y, conv } = self;
+        Problem { direction: *direction, x, w, y, conv }
     }
-    Ok(())
 }
 
-/// All that a workspace query looks at; nothing here needs workspace.
-pub fn workspace(handle: &Obj<Handle>, tensors: [&Obj<Tensor>; 3], conv: &Obj<Convolution>, sizes: &[Out<usize>]) -> Outcome {
-    handle.get()?;
-    conv.get()?;
-    tensors.iter().try_for_each(|tensor| tensor.get().map(|_| ()))?;
-    sizes.iter().try_for_each(|size| size.put(0))
-}
-
-impl Problem {
-    /// Computes, in the order of the handle's stream.
-    pub fn execute(&self, mut handle: Obj<Handle>, alpha: Raw, beta: Raw) -> Outcome {
-        let handle = handle.get_mut()?;
-        self.check()?;
-        let work = self.work(scale(alpha, beta, self.output_type()?)?)?;
-        handle.queue(move || work.run())
-    }
-
-    /// Runs the one algorithm there is, once, on the caller's buffers: the output is overwritten, as by the real Find.
-    pub fn find(
-        &self,
-        mut handle: Obj<Handle>,
-        algorithm: i32,
-        requested: i32,
-        returned: &Out<i32>,
-        results: &Out<ConvAlgoPerf>,
-    ) -> Outcome {
-        let handle = handle.get_mut()?;
-        if requested < 1 || returned.is_null() || results.is_null() {
-            return Err(bad("no results asked for, or no place for them"));
+impl Problem<'_> {
+    /// Whether there is a solution. What is the caller's mistake in any case stays a failure.
+    pub fn is_applicable(&self) -> Result<bool, Failure> {
+        match self.check() {
+            Err(failure) if failure.status == status::BAD_PARM => Err(failure),
+            checked => Ok(checked.is_ok()),
         }
-        self.check()?;
-        let work = self.work(Scale { alpha: 1.0, beta: 0.0 })?;
-        let time = handle.measure(move || work.run())?;
-        returned.put(1)?;
-        results.put(ConvAlgoPerf { algorithm, time, memory: 0 })
     }
 
     /// Everything that must fit before anything is computed.
-    fn check(&self) -> Outcome {
-        let (x, w, y, conv) = (self.x.0.get()?, self.w.0.get()?, self.y.0.get()?, self.conv.get()?);
-        if [self.x.1, self.w.1, self.y.1].iter().any(|memory| memory.0.is_null()) {
-            return Err(bad("a tensor's memory is null"));
-        }
+    pub fn check(&self) -> Outcome {
+        let Problem { x, w, y, conv, .. } = *self;
         if x.dims.len() < 3 || x.dims.len() != w.dims.len() || x.dims.len() != y.dims.len() {
             return Err(bad("the tensors differ in their number of dimensions"));
         }
@@ -127,7 +103,7 @@ impl Problem {
     /// Vectorised layouts are there for inference: forward, fp16 and int8, images with the batch first.
     fn check_vectors(&self, x: &Tensor, y: &Tensor) -> Outcome {
         let image = |t: &Tensor| t.dims == t.batch_first_dims() && t.strides == t.batch_first_strides();
-        let forward = self.direction == Direction::Forward && !self.conv.get()?.transposed();
+        let forward = self.direction == Direction::Forward && !self.conv.transposed();
         let typed = matches!(x.data_type, data_type::HALF | data_type::INT8);
         if x.vector_length > 1 && !(forward && typed && image(x) && image(y)) {
             return Err(no_algorithm("these vectorised layouts"));
@@ -135,19 +111,23 @@ impl Problem {
         Ok(())
     }
 
-    fn output_type(&self) -> Result<i32, Failure> {
-        let output = match self.direction {
-            Direction::Forward => &self.y,
-            Direction::BackwardData => &self.x,
-            Direction::BackwardWeights => &self.w,
-        };
-        Ok(output.0.get()?.data_type)
+    /// The tensor that is computed.
+    pub fn output(&self) -> &Tensor {
+        match self.direction {
+            Direction::Forward => self.y,
+            Direction::BackwardData => self.x,
+            Direction::BackwardWeights => self.w,
+        }
     }
 
-    /// What is to be computed, owning all that it needs: the caller may change or destroy descriptors while it is queued.
-    fn work(&self, scale: Scale) -> Result<numeric::convolution::Convolution, Failure> {
-        let conv = self.conv.get()?;
-        let (x, w, y) = (in_memory(&self.x)?, in_memory(&self.w)?, in_memory(&self.y)?);
+    /// What is to be computed with the memory of x, w and y, owning all that it needs: the caller may change or destroy descriptors while
+    /// it is queued.
+    pub fn work(&self, memory: [Raw; 3], scale: Scale) -> Result<numeric::convolution::Convolution, Failure> {
+        if memory.iter().any(|memory| memory.0.is_null()) {
+            return Err(bad("a tensor's memory is null"));
+        }
+        let conv = self.conv;
+        let [x, w, y] = [in_memory(self.x, memory[0])?, in_memory(self.w, memory[1])?, in_memory(self.y, memory[2])?];
         // A transposed convolution's input is the small grid.
         let (small, large) = if conv.transposed() { (x, y) } else { (y, x) };
         let output = match (self.direction, conv.transposed()) {
@@ -156,6 +136,13 @@ impl Problem {
             (Direction::Forward, true) | (Direction::BackwardData, false) => Output::Large,
         };
         Ok(numeric::convolution::Convolution { output, groups: conv.groups as usize, steps: steps(conv), small, large, filter: w, scale })
+    }
+
+    /// How long the one solution may take, in milliseconds: a guess from the number of products.
+    pub fn estimate(&self) -> f32 {
+        let product = |dims: &[usize]| dims.iter().map(|d| *d as f64).product::<f64>();
+        let small = if self.conv.transposed() { self.x } else { self.y };
+        (product(&small.dims) * product(&self.w.dims[1..]) / 1e6) as f32
     }
 }
 
@@ -195,8 +182,7 @@ pub fn scale(alpha: Raw, beta: Raw, output_type: i32) -> Result<Scale, Failure> 
 }
 
 /// A tensor for computation.
-pub fn in_memory(operand: &Operand) -> Result<numeric::Tensor, Failure> {
-    let (tensor, memory) = (operand.0.get()?, operand.1.0);
+pub fn in_memory(tensor: &Tensor, memory: Raw) -> Result<numeric::Tensor, Failure> {
     let format = match tensor.data_type {
         data_type::FLOAT => Format::Float,
         data_type::HALF => Format::Half,
@@ -207,5 +193,5 @@ pub fn in_memory(operand: &Operand) -> Result<numeric::Tensor, Failure> {
         other => return Err(fail(status::NOT_IMPLEMENTED, format!("data type {other} is not implemented"))),
     };
     let (dims, strides) = (tensor.batch_first_dims(), tensor.batch_first_strides());
-    Ok(numeric::Tensor::new(&dims, &strides, tensor.vector_length, format, memory.expose_provenance()))
+    Ok(numeric::Tensor::new(&dims, &strides, tensor.vector_length, format, memory.0.expose_provenance()))
 }

@@ -6,6 +6,7 @@ use crate::args::{In, New, Obj, Out, create, object};
 use crate::failure::{Failure, Outcome, bad, fail};
 
 /// A tensor descriptor. Dimensions are in NC(D)HW order, whatever the layout, but for CHWNc ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
     pub data_type: i32,
     pub cast_type: Option<i32>,
@@ -62,6 +63,12 @@ impl Tensor {
             return Err(bad("lengths and strides must be positive"));
         }
         Ok(Tensor { data_type, dims, strides, ..Tensor::empty() })
+    }
+
+    /// Without gaps, the last dimension innermost.
+    pub fn packed(data_type: i32, dims: Vec<usize>) -> Tensor {
+        let order: Vec<usize> = (0..dims.len()).collect();
+        Tensor { data_type, strides: dense_strides(&dims, &order, 1), dims, ..Tensor::empty() }
     }
 
     fn from_layout(data_type: i32, layout: i32, dims: Vec<usize>) -> Result<Tensor, Failure> {

@@ -22,6 +22,11 @@ pub struct Scale {
     pub beta: f64,
 }
 
+impl Scale {
+    /// What is computed, as it is.
+    pub const PLAIN: Scale = Scale { alpha: 1.0, beta: 0.0 };
+}
+
 /// An element.
 trait Element: Copy {
     /// Exact.

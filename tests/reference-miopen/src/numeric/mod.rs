@@ -10,6 +10,7 @@
 //! Infinities and NaNs go where the definition has them, with padding that is zeros: an infinite weight on padding gives NaN.
 
 pub mod bias;
+pub mod chain;
 pub mod convolution;
 mod format;
 mod lattice;

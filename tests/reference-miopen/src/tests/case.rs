@@ -7,10 +7,10 @@ use half::{bf16, f16};
 use miopen_api::{ConvAlgoPerf, convolution_mode, data_type};
 
 use super::{Pointer, a, code, convolution, handle, p, tensor_of};
-use crate::backward_data::*;
-use crate::backward_weights::*;
+use crate::classic::backward_data::*;
+use crate::classic::backward_weights::*;
+use crate::classic::forward::*;
 use crate::convolution::miopenSetTransposeConvNdOutputPadding;
-use crate::forward::*;
 pub use crate::problem::Direction;
 
 pub const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeights];
@@ -183,6 +183,16 @@ pub const PLAIN: Case = Case {
     beta: 0.0,
 };
 
+/// Cases that are computed in different ways: by matrix products and by loops, in groups, transposed, in other types and layouts.
+pub const STYLES: [Case; 6] = [
+    PLAIN,
+    Case { kind: data_type::HALF, layout: channels_last, ..PLAIN },
+    Case { kind: data_type::BFLOAT16, x: &[2, 4, 7, 8], w: &[6, 2, 3, 3], groups: 2, strides: &[2, 1], ..PLAIN },
+    Case { kind: data_type::DOUBLE, layout: padded, ..PLAIN },
+    Case { x: &[2, 4, 4, 5, 6], w: &[5, 4, 2, 3, 3], pads: &[1; 3], strides: &[2, 1, 1], dilations: &[1; 3], ..PLAIN },
+    Case { x: &[2, 4, 5, 6], w: &[4, 5, 3, 3], strides: &[2, 2], adjust: &[1, 0], ..PLAIN },
+];
+
 /// The tensors of a case.
 pub struct Tensors {
     pub x: Memory,
@@ -282,6 +292,23 @@ impl Case<'_> {
         let [wide, wider] = &mut double;
         let (alpha, beta) = if is_double { (p(wide), p(wider)) } else { (p(one), p(other)) };
         call(handle(), direction, alpha, beta, [(x, xp), (w, wp), (y, yp)], self.convolution())
+    }
+
+    /// Runs another style on tensors like those of a classic call; the results must be the same, bit for bit.
+    pub fn check_style(&self, direction: Direction, run: impl FnOnce(&mut Tensors)) {
+        let (mut classic, mut styled) = (self.tensors(), self.tensors());
+        for tensors in [&mut classic, &mut styled] {
+            let values = |tensors: &mut Tensors| {
+                tensors.x.fill(|i| (i as f64 * 0.731).sin());
+                tensors.w.fill(|i| (i as f64 * 1.177).cos());
+                tensors.y.fill(|i| (i as f64 * 0.377).sin());
+            };
+            values(tensors);
+            tensors.output(direction).bytes.fill(POISON);
+        }
+        assert_eq!(self.call(&mut classic, direction), 0);
+        run(&mut styled);
+        assert!(classic.output(direction).bytes == styled.output(direction).bytes, "{direction:?} of {:?} * {:?}", self.x, self.w);
     }
 
     /// Computes, and compares with the definition: exact values in, so exactly the rounded sums out; nothing else touched.

@@ -4,6 +4,9 @@
 
 mod bias;
 mod case;
+mod find2;
+mod fusion;
+mod immediate;
 mod numbers;
 mod refusals;
 mod speed;

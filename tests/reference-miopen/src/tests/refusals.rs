@@ -6,9 +6,9 @@ use miopen_api::data_type;
 
 use super::case::{Case, DIRECTIONS, Direction, PLAIN, Tensors, call, find, indices};
 use super::{Pointer, a, code, handle, p, tensor_of};
-use crate::backward_data::*;
-use crate::backward_weights::*;
-use crate::forward::*;
+use crate::classic::backward_data::*;
+use crate::classic::backward_weights::*;
+use crate::classic::forward::*;
 use crate::handle::*;
 
 /// A call whose arguments can be exchanged one by one.

@@ -1,13 +1,14 @@
 //! The exported functions of the classic convolution's gradient with respect to its filter. What they have in common with the other
-//! directions is in `problem`.
+//! directions is in the folder's first module.
 
-use miopen_api::{ConvAlgoPerf, bwd_weights_algorithm};
+use miopen_api::{ConvAlgoPerf, alpha_beta_case, bwd_weights_algorithm};
 
 use crate::args::{Obj, Out, Raw};
+use crate::classic::{Call, workspace};
 use crate::convolution::Convolution;
-use crate::failure::Outcome;
+use crate::failure::{Outcome, bad};
 use crate::handle::Handle;
-use crate::problem::{Direction, Problem, workspace};
+use crate::problem::Direction;
 use crate::tensor::Tensor;
 
 pub fn miopenConvolutionBackwardWeightsGetWorkSpaceSize(
@@ -33,6 +34,22 @@ pub fn miopenConvolutionBackwardWeightsGetWorkSpaceSizeRange(
     workspace(&handle, [&dy, &x, &dw], &conv, &[least, most])
 }
 
+/// In no header. Without a handle; the case tells whether the scalars are (1, 0).
+pub fn miopenConvolutionABBackwardWeightsGetWorkSpaceSize(
+    scalars: i32,
+    input: Obj<Tensor>,
+    output: Obj<Tensor>,
+    conv: Obj<Convolution>,
+    size: Out<usize>,
+) -> Outcome {
+    if !alpha_beta_case::ALL.iter().any(|(_, case)| *case == scalars) {
+        return Err(bad(format!("{scalars} is no case of alpha and beta")));
+    }
+    [input, output].iter().try_for_each(|tensor| tensor.get().map(|_| ()))?;
+    conv.get()?;
+    size.put(0)
+}
+
 #[allow(clippy::too_many_arguments)]
 pub fn miopenFindConvolutionBackwardWeightsAlgorithm(
     handle: Obj<Handle>,
@@ -51,8 +68,8 @@ pub fn miopenFindConvolutionBackwardWeightsAlgorithm(
     _exhaustive: bool,
 ) -> Outcome {
     let (dy, x, dw) = ((dy_desc, dy), (x_desc, x), (dw_desc, dw));
-    let problem = Problem { direction: Direction::BackwardWeights, x, w: dw, y: dy, conv };
-    problem.find(handle, bwd_weights_algorithm::DIRECT, requested, &returned, &results)
+    let call = Call { direction: Direction::BackwardWeights, x, w: dw, y: dy, conv };
+    call.find(handle, bwd_weights_algorithm::DIRECT, requested, &returned, &results)
 }
 
 /// The real library wants a Find of the same problem on this handle first, else status 7; this one does not insist.
@@ -73,6 +90,6 @@ pub fn miopenConvolutionBackwardWeights(
     _workspace_size: u64,
 ) -> Outcome {
     let (dy, x, dw) = ((dy_desc, dy), (x_desc, x), (dw_desc, dw));
-    let problem = Problem { direction: Direction::BackwardWeights, x, w: dw, y: dy, conv };
-    problem.execute(handle, alpha, beta)
+    let call = Call { direction: Direction::BackwardWeights, x, w: dw, y: dy, conv };
+    call.execute(handle, alpha, beta)
 }

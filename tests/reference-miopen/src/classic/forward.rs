@@ -1,12 +1,13 @@
-//! The exported functions of the classic forward convolution. What they have in common with the other directions is in `problem`.
+//! The exported functions of the classic forward convolution. What they have in common with the other directions is in the folder's first module.
 
 use miopen_api::{ConvAlgoPerf, fwd_algorithm};
 
 use crate::args::{Obj, Out, Raw};
+use crate::classic::{Call, present, workspace};
 use crate::convolution::Convolution;
 use crate::failure::Outcome;
 use crate::handle::Handle;
-use crate::problem::{Direction, Problem, present, workspace};
+use crate::problem::Direction;
 use crate::tensor::Tensor;
 
 pub fn miopenConvolutionForwardGetWorkSpaceSize(
@@ -51,8 +52,8 @@ pub fn miopenFindConvolutionForwardAlgorithm(
 ) -> Outcome {
     present(&conv)?;
     let (x, w, y) = ((x_desc, x), (w_desc, w), (y_desc, y));
-    let problem = Problem { direction: Direction::Forward, x, w, y, conv };
-    problem.find(handle, fwd_algorithm::DIRECT, requested, &returned, &results)
+    let call = Call { direction: Direction::Forward, x, w, y, conv };
+    call.find(handle, fwd_algorithm::DIRECT, requested, &returned, &results)
 }
 
 /// The real library wants a Find of the same problem on this handle first, else status 7; this one does not insist.
@@ -74,6 +75,6 @@ pub fn miopenConvolutionForward(
 ) -> Outcome {
     present(&conv)?;
     let (x, w, y) = ((x_desc, x), (w_desc, w), (y_desc, y));
-    let problem = Problem { direction: Direction::Forward, x, w, y, conv };
-    problem.execute(handle, alpha, beta)
+    let call = Call { direction: Direction::Forward, x, w, y, conv };
+    call.execute(handle, alpha, beta)
 }

@@ -1,13 +1,14 @@
 //! The exported functions of the classic convolution's gradient with respect to its input. What they have in common with the other
-//! directions is in `problem`.
+//! directions is in the folder's first module.
 
 use miopen_api::{ConvAlgoPerf, bwd_data_algorithm};
 
 use crate::args::{Obj, Out, Raw};
+use crate::classic::{Call, present, workspace};
 use crate::convolution::Convolution;
 use crate::failure::Outcome;
 use crate::handle::Handle;
-use crate::problem::{Direction, Problem, present, workspace};
+use crate::problem::Direction;
 use crate::tensor::Tensor;
 
 pub fn miopenConvolutionBackwardDataGetWorkSpaceSize(
@@ -51,8 +52,8 @@ pub fn miopenFindConvolutionBackwardDataAlgorithm(
     _exhaustive: bool,
 ) -> Outcome {
     let (dy, w, dx) = ((dy_desc, dy), (w_desc, w), (dx_desc, dx));
-    let problem = Problem { direction: Direction::BackwardData, x: dx, w, y: dy, conv };
-    problem.find(handle, bwd_data_algorithm::DIRECT, requested, &returned, &results)
+    let call = Call { direction: Direction::BackwardData, x: dx, w, y: dy, conv };
+    call.find(handle, bwd_data_algorithm::DIRECT, requested, &returned, &results)
 }
 
 /// The real library wants a Find of the same problem on this handle first, else status 7; this one does not insist.
@@ -74,6 +75,6 @@ pub fn miopenConvolutionBackwardData(
 ) -> Outcome {
     present(&conv)?;
     let (dy, w, dx) = ((dy_desc, dy), (w_desc, w), (dx_desc, dx));
-    let problem = Problem { direction: Direction::BackwardData, x: dx, w, y: dy, conv };
-    problem.execute(handle, alpha, beta)
+    let call = Call { direction: Direction::BackwardData, x: dx, w, y: dy, conv };
+    call.execute(handle, alpha, beta)
 }
