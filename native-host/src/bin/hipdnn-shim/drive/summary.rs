@@ -112,7 +112,9 @@ pub fn selection(selection: &Selection) -> String {
 impl Display for Summary {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let mut rows: Vec<Vec<String>> = self.types.iter().map(|(name, counts)| counts.row(name)).collect();
-        rows.extend(self.directions.iter().map(|(direction, counts)| counts.row(direction.name())));
+        if self.directions.len() > 1 {
+            rows.extend(self.directions.iter().map(|(direction, counts)| counts.row(direction.name())));
+        }
         rows.push(self.all.row("all"));
         let header = format!("profile `{}`", self.profile);
         writeln!(f, "{}", table(&[&header, "driven", "forwarded", "declined", "verified", "failed"], rows))?;
