@@ -2,7 +2,7 @@
 
 use hipdnn_abi::{attribute, behavior_note, convolution_mode, data_type};
 
-use super::{Executable, Executor, Knob, Refusal, convolution::Convolution};
+use super::{Executable, Executor, Knob, Refusal, fusion::Fusion};
 use crate::{
     error::{Error, Result},
     graph::{Graph, Node, Tensor},
@@ -30,11 +30,11 @@ impl Executor for MiopenProvider {
         check_node(node)?;
         graph.tensors.iter().try_for_each(|tensor| check_tensor(tensor))?;
         check_together(graph)?;
-        Convolution::new(graph).map(|convolution| convolution.workspace())
+        Fusion::new(graph).map(|fusion| fusion.workspace())
     }
 
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Executable>> {
-        Ok(Box::new(Convolution::new(graph).map_err(Error::unsupported)?))
+        Ok(Box::new(Fusion::new(graph).map_err(Error::unsupported)?))
     }
 }
 
