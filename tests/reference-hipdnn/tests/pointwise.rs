@@ -462,3 +462,27 @@ fn the_workspace_holds_what_is_virtual() {
         assert!((3 * tensor..3 * tensor + (8 << 20)).contains(&workspace(&fused)), "gaps are not kept");
     }
 }
+
+#[test]
+fn the_workspace_may_lie_anywhere() {
+    let handle = Handle::new();
+    // Nothing but virtual tensors, the last of them up to the end.
+    let tensors = [(1, Role::Memory), (2, Role::Virtual), (3, Role::Memory), (4, Role::Virtual)];
+    let tensors = tensors.map(|(uid, role)| Tensor::new(uid, d::FLOAT, &[4, 16], role)).into();
+    let operations = [Pointwise::new(p::NEG, &[1], 2), Pointwise::new(p::ABS, &[2], 4), Pointwise::new(p::SUB, &[2, 4], 3)];
+    let chain = Fused { tensors, operations: operations.map(Operation::Pointwise).into() };
+    for fused in [chain, Fused::scaled(&Convolution::small(), d::FLOAT, 2.0, 3.0)] {
+        let plan = plan(&fused.graph(&handle));
+        let size = plan.get_int64(a::EXECUTION_PLAN_WORKSPACE_SIZE) as usize;
+        for shift in [0, 1, 4, 16, 31, 48, 63, 64] {
+            let mut memory = memory(&fused, quarters);
+            let expected = values(&fused, &memory);
+            let mut workspace = Buffer::new(shift + size, POISON);
+            let pointers: Vec<_> = memory.iter_mut().map(|(&uid, operand)| (uid, operand.pointer())).collect();
+            assert_eq!(execute(&handle, &plan, &pack(&pointers, workspace.pointer().wrapping_byte_add(shift))), OK, "{}", last_error());
+            assert!(workspace.bytes()[..shift].iter().all(|&byte| byte == POISON), "written before the workspace");
+            workspace.assert_margins("workspace");
+            assert_equal("anywhere", &memory[&3], &expected[&3]);
+        }
+    }
+}
