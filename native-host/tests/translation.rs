@@ -96,10 +96,24 @@ const DECLINES: &[(&str, Bend)] = &[
         c.capabilities.operations.retain(|kind| *kind != descriptor_type::BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
     }),
     ("conv.mode.unrecognized", |c| c.fields.mode = ConvolutionMode::Unrecognized),
-    ("conv.scaling.alpha", |c| c.alpha = 2.0),
-    ("conv.scaling.alpha", |c| c.alpha = f64::NAN),
-    ("conv.scaling.beta", |c| c.beta = 1.0),
-    ("conv.scaling.beta", |c| c.beta = f64::NAN),
+    ("conv.scaling.alpha", |c| (c.alpha, c.beta, c.y.data_type) = (2.0, 1.0, DataType::Int32)),
+    ("conv.scaling.alpha", |c| {
+        c.alpha = f64::NAN;
+        c.capabilities.operations.retain(|kind| *kind != descriptor_type::BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    }),
+    ("conv.scaling.alpha", |c| {
+        typed(c, DataType::Half);
+        c.alpha = 2.0;
+        c.capabilities.data_types.retain(|offered| *offered != DataType::Float);
+    }),
+    ("conv.scaling.beta", |c| {
+        typed(c, DataType::Int8);
+        c.beta = 1.0;
+    }),
+    ("conv.scaling.beta", |c| {
+        c.beta = f64::NAN;
+        c.capabilities.operations.retain(|kind| *kind != descriptor_type::BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    }),
     ("tensor.layout.vectorized", |c| (c.x.vector, c.x.layout) = (4, Some(TensorLayout::Nchwc4))),
     ("tensor.type.counterpart", |c| c.w.data_type = DataType::Int8x4),
     ("tensor.type.counterpart", |c| c.y.data_type = DataType::Unrecognized),
@@ -158,9 +172,7 @@ const DECLINES: &[(&str, Bend)] = &[
     ("conv.attribute.deterministic", |c| c.fields.attributes = vec![(1, 1)]),
     ("conv.attribute.fp16-alternative", |c| {
         c.fields.attributes = vec![(0, 1)];
-        for tensor in [&mut c.x, &mut c.w, &mut c.y] {
-            tensor.data_type = DataType::Half;
-        }
+        typed(c, DataType::Half);
     }),
     ("conv.attribute.fp8-rounding", |c| c.y.data_type = DataType::Float8E4M3Fnuz),
     ("conv.attribute.unknown", |c| c.fields.attributes = vec![(17, 0)]),
@@ -171,6 +183,12 @@ fn spatial(case: &mut Case, rank: usize) {
     (case.x, case.w, case.y) = (dims(2, 4, 2), dims(4, 4, 1), dims(2, 4, 2));
     let fields = &mut case.fields;
     (fields.pads, fields.strides, fields.dilations, fields.output_pads) = (vec![0; rank], vec![1; rank], vec![1; rank], vec![0; rank]);
+}
+
+fn typed(case: &mut Case, data_type: DataType) {
+    for tensor in [&mut case.x, &mut case.w, &mut case.y] {
+        tensor.data_type = data_type;
+    }
 }
 
 /// Turns a case into a transposed convolution with the output that MIOpen would give it.
@@ -219,6 +237,23 @@ fn what_fits_is_translated() {
         ("4-D, left to the engine search", |c| spatial(c, 4)),
         ("5-D, left to the engine search", |c| spatial(c, 5)),
         ("-0 is 0", |c| c.beta = -0.0),
+        ("alpha", |c| c.alpha = 2.0),
+        ("alpha NaN", |c| c.alpha = f64::NAN),
+        ("beta 1", |c| c.beta = 1.0),
+        ("beta infinite", |c| c.beta = f64::INFINITY),
+        ("alpha and beta, channel last", |c| {
+            (c.alpha, c.beta) = (0.5, -2.0);
+            c.x.strides = vec![256, 1, 32, 4];
+            c.y.strides = vec![256, 1, 32, 4];
+        }),
+        ("alpha and beta, transposed", |c| {
+            transpose(c, 3, 2);
+            (c.alpha, c.beta) = (0.0, 1.0);
+        }),
+        ("alpha and beta, 3-D", |c| {
+            spatial(c, 3);
+            (c.alpha, c.beta) = (2.0, 3.0);
+        }),
         ("attributes that ask for nothing", |c| c.fields.attributes = vec![(0, -1), (1, 0), (2, 1), (3, 0)]),
         ("cast to its own type", |c| c.x.cast = Some(DataType::Float)),
         ("mixed types", |c| {
@@ -237,6 +272,26 @@ fn what_fits_is_translated() {
         let mut case = good();
         bend(&mut case);
         assert!(case.translate(&translator).is_ok(), "{name}: {:?}", case.translate(&translator));
+    }
+}
+
+#[test]
+fn alpha_and_beta_are_operations_behind_the_convolution() {
+    use ConvolutionDirection::{BackwardData, BackwardWeights, Forward};
+    let translator = Translator::embedded().unwrap();
+    for direction in [Forward, BackwardData, BackwardWeights] {
+        for data_type in [DataType::Float, DataType::Half, DataType::BFloat16, DataType::Double] {
+            // Nodes, and tensors bound for reading: x and w or their like, and the old result where beta is not 0.
+            for (alpha, beta, expected) in
+                [(1.0, 0.0, (1, 2)), (2.0, 0.0, (2, 2)), (1.0, 1.0, (2, 3)), (2.0, 1.0, (3, 3)), (1.0, 2.0, (3, 3)), (0.5, 2.0, (4, 3))]
+            {
+                let mut case = Case { direction, alpha, beta, ..good() };
+                typed(&mut case, data_type);
+                let graph = case.translate(&translator).unwrap();
+                let read = graph.bindings.iter().filter(|binding| binding.access == Access::Read).count();
+                assert_eq!((graph.nodes.len(), read), expected, "{direction:?} {data_type:?} alpha {alpha} beta {beta}");
+            }
+        }
     }
 }
 

@@ -80,6 +80,11 @@ impl Node {
         if let Some(Setting::Int64(values)) = self.settings.get(&number) { Some(values) } else { None }
     }
 
+    /// A float.
+    pub fn float(&self, number: i32) -> Option<f32> {
+        if let Some(Setting::Float(values)) = self.settings.get(&number) { values.first().copied() } else { None }
+    }
+
     /// A number of an enum.
     pub fn enumeration(&self, number: i32) -> Option<i32> {
         if let Some(Setting::Int32(values)) = self.settings.get(&number) { values.first().copied() } else { None }

@@ -4,8 +4,13 @@ mod common;
 
 use std::{ffi::c_void, ptr::null_mut, sync::Once};
 
-use common::*;
-use hipdnn_abi::{attribute as a, attribute_type as t, behavior_note, convolution_mode, data_type as d, descriptor_type as k};
+use common::{
+    fused::{Fused, Operation, Pointwise, Role, Tensor},
+    *,
+};
+use hipdnn_abi::{
+    attribute as a, attribute_type as t, behavior_note, convolution_mode, data_type as d, descriptor_type as k, pointwise_mode as p,
+};
 use hipdnn_backend::abi::*;
 
 fn handle() -> Handle {
@@ -99,6 +104,89 @@ fn what_it_does_not_take() {
     let operation = case.operation([&tensors[0], &tensors[1], &tensors[2]]);
     let two = graph(&handle, &[&operation, &operation]);
     assert_eq!(heuristic(&two).count(a::ENGINEHEUR_RESULTS, t::BACKEND_DESCRIPTOR), (OK, 0), "two operations");
+}
+
+/// Forward, then ReLU.
+fn activated(case: &Convolution, parameters: &[(i32, f32)]) -> Fused {
+    let mut fused = Fused::convolution(case, d::FLOAT);
+    let relu = Pointwise { parameters: parameters.to_vec(), ..Pointwise::new(p::RELU_FWD, &[4], 3) };
+    fused.operations.push(Operation::Pointwise(relu));
+    fused
+}
+
+#[test]
+fn the_fused_graphs_it_takes() {
+    const LOWER: i32 = a::POINTWISE_RELU_LOWER_CLIP;
+    const UPPER: i32 = a::POINTWISE_RELU_UPPER_CLIP;
+    const SLOPE: i32 = a::POINTWISE_RELU_LOWER_CLIP_SLOPE;
+    let handle = handle();
+    let forms: [(&[(i32, f32)], bool); 8] = [
+        (&[], true),
+        (&[(LOWER, 0.0)], true),
+        (&[(UPPER, 6.0)], true),
+        (&[(LOWER, -1.0), (UPPER, 1.0)], true),
+        (&[(SLOPE, 0.1)], true),
+        (&[(LOWER, 0.5)], false),
+        (&[(SLOPE, 0.1), (UPPER, 6.0)], false),
+        (&[(SLOPE, 0.1), (LOWER, 0.5)], false),
+    ];
+    for data_type in [d::FLOAT, d::HALF, d::BFLOAT16] {
+        let case = with_type(data_type, d::FLOAT);
+        for (parameters, taken) in forms {
+            assert_eq!(Fused::biased(&case, parameters).is_taken(&handle), taken, "{parameters:?}");
+            assert_eq!(activated(&case, parameters).is_taken(&handle), taken, "{parameters:?} without bias");
+        }
+    }
+    let mut swapped = Fused::biased(&Convolution::small(), &[]);
+    swapped.pointwise_mut(1).inputs.reverse();
+    assert!(swapped.is_taken(&handle), "the bias first");
+    assert!(Fused::biased(&with_layout(channel_last), &[]).is_taken(&handle));
+}
+
+#[test]
+fn the_fused_graphs_it_does_not_take() {
+    type Change = fn(&mut Fused);
+    let changes: [(&str, Change); 13] = [
+        ("bias without activation", |f| {
+            f.operations.pop();
+            f.tensors.retain(|tensor| tensor.uid != 6);
+            f.pointwise_mut(1).output = 3;
+        }),
+        ("another activation", |f| f.pointwise_mut(2).mode = p::SIGMOID_FWD),
+        ("a product", |f| f.pointwise_mut(1).mode = p::MUL),
+        ("a constant for a bias", |f| *f.tensor_mut(5) = Tensor::constant(5, d::FLOAT, 4, 1.0)),
+        ("a bias for each element", |f| *f.tensor_mut(5) = Tensor { uid: 5, ..f.tensor(3).clone() }),
+        ("one bias for all", |f| *f.tensor_mut(5) = Tensor::new(5, d::FLOAT, &[1; 4], Role::Memory)),
+        ("a bias of another type", |f| f.tensor_mut(5).data_type = d::HALF),
+        ("doubles between operations", |f| f.tensor_mut(4).data_type = d::DOUBLE),
+        ("another precision", |f| f.pointwise_mut(2).precision = d::DOUBLE),
+        ("another layout of the output", |f| f.tensor_mut(3).strides = channel_last(&Convolution::small().y.1)),
+        ("something behind the activation", |f| {
+            f.tensors.push(Tensor { uid: 10, ..f.tensor(6).clone() });
+            f.pointwise_mut(2).output = 10;
+            f.operations.push(Operation::Pointwise(Pointwise::new(p::RELU_FWD, &[10], 3)));
+        }),
+        ("no convolution", |f| {
+            f.operations = vec![Operation::Pointwise(Pointwise::new(p::RELU_FWD, &[1], 10))];
+            f.tensors.push(Tensor { uid: 10, ..f.tensor(1).clone() });
+        }),
+        ("the convolution's own sum added", |f| f.pointwise_mut(1).inputs = vec![4, 4]),
+    ];
+    let handle = handle();
+    let fused = Fused::biased(&Convolution::small(), &[]);
+    assert!(fused.is_taken(&handle));
+    for (name, change) in changes {
+        let mut fused = fused.clone();
+        change(&mut fused);
+        assert!(!fused.is_taken(&handle), "{name}");
+    }
+    for direction in DIRECTIONS {
+        assert!(!Fused::scaled(&Convolution::small().towards(direction), d::FLOAT, 2.0, 1.0).is_taken(&handle), "alpha and beta");
+    }
+    let data = Convolution::small().towards(Direction::Data);
+    let mut gradient = Fused::convolution(&data, d::FLOAT);
+    gradient.operations.push(Operation::Pointwise(Pointwise::new(p::RELU_FWD, &[4], 1)));
+    assert!(!gradient.is_taken(&handle), "an activation of a gradient");
 }
 
 #[test]

@@ -4,8 +4,8 @@ mod common;
 
 use std::ptr::{null, null_mut};
 
-use common::*;
-use hipdnn_abi::{attribute as a, attribute_type as t, descriptor_type as k, status};
+use common::{fused::Fused, *};
+use hipdnn_abi::{attribute as a, attribute_type as t, data_type, descriptor_type as k, status};
 use hipdnn_backend::{abi::*, executor::fnv1a};
 
 /// Where the envelope keeps its fields.
@@ -92,22 +92,25 @@ fn every_other_length_is_found() {
 #[test]
 fn a_fitting_checksum_is_no_reason_to_believe() {
     let handle = Handle::new();
-    let bytes = save(&Convolution::small().plan(&handle)).expect("saved");
-    for i in CHECKSUM.end..bytes.len() {
-        for value in [0, 1, 0x7f, 0x80, 0xff] {
-            let mut changed = bytes.clone();
-            changed[i] = value;
-            seal(&mut changed);
-            // What is still a graph that the engine takes is loaded; what is not is refused. Neither crashes.
-            assert!(matches!(load(&handle, &changed).err(), None | Some(BAD)), "byte {i} = {value}");
+    let fused = Fused::scaled(&Convolution::small(), data_type::FLOAT, 2.0, 3.0);
+    for graph in [Convolution::small().graph(&handle), fused.graph(&handle)] {
+        let bytes = save(&plan(&graph)).expect("saved");
+        for i in CHECKSUM.end..bytes.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut changed = bytes.clone();
+                changed[i] = value;
+                seal(&mut changed);
+                // What is still a graph that the engine takes is loaded; what is not is refused. Neither crashes.
+                assert!(matches!(load(&handle, &changed).err(), None | Some(BAD)), "byte {i} = {value}");
+            }
         }
-    }
-    for length in CHECKSUM.end..bytes.len() {
-        let mut cut = bytes[..length].to_vec();
-        let body = (length - CHECKSUM.end) as i64;
-        cut[20..28].copy_from_slice(&body.to_le_bytes());
-        seal(&mut cut);
-        assert_eq!(load(&handle, &cut).err(), Some(BAD), "{length} bytes");
+        for length in CHECKSUM.end..bytes.len() {
+            let mut cut = bytes[..length].to_vec();
+            let body = (length - CHECKSUM.end) as i64;
+            cut[20..28].copy_from_slice(&body.to_le_bytes());
+            seal(&mut cut);
+            assert_eq!(load(&handle, &cut).err(), Some(BAD), "{length} bytes");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Convolution: the rules, in the order they are tried, and the translation of what passes them.
 
+mod arithmetic;
 mod geometry;
 mod graph;
 mod roles;
@@ -24,3 +25,6 @@ pub fn translate(problem: &Problem, capabilities: &Capabilities) -> Result<Trans
         None => Ok(graph::build(problem)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,9 @@
 
 use alloc::{format, string::String};
 
-use super::{geometry, roles::Roles};
+use hipdnn_abi::descriptor_type;
+
+use super::{arithmetic, geometry, roles::Roles};
 use crate::{
     contract::{
         conv::{Mode, Problem},
@@ -35,8 +37,16 @@ pub static RULES: &[Rule<Problem>] = &[
         check: backend_operation,
     },
     Rule { id: "conv.mode.unrecognized", reason: "a convolution mode that the contract does not know", check: unrecognized_mode },
-    Rule { id: "conv.scaling.alpha", reason: "alpha is not 1: the backend's convolution has no scaling", check: alpha },
-    Rule { id: "conv.scaling.beta", reason: "beta is not 0: the backend's convolution does not accumulate", check: beta },
+    Rule {
+        id: "conv.scaling.alpha",
+        reason: "alpha is not 1, and the tensors are not floating point or the loaded backend cannot scale them",
+        check: alpha,
+    },
+    Rule {
+        id: "conv.scaling.beta",
+        reason: "beta is not 0, and the tensors are not floating point or the loaded backend cannot add to them",
+        check: beta,
+    },
     Rule { id: "tensor.layout.vectorized", reason: "vectorised layouts (NCHWc, CHWNc) have no counterpart", check: vectorized },
     Rule { id: "tensor.type.counterpart", reason: "a data type without counterpart in hipDNN", check: type_counterpart },
     Rule { id: "tensor.type.cast", reason: "a cast type that differs from the data type", check: type_cast },
@@ -86,13 +96,29 @@ fn unrecognized_mode(problem: &Problem, _: &Capabilities) -> Option<String> {
     (problem.mode == Mode::Unrecognized).then(|| String::from("unrecognized mode"))
 }
 
-// NaN is not 1, and −0 is 0: multiplying the old y by −0 adds at most a signed zero, which rounds away in every sum but an empty one.
-fn alpha(problem: &Problem, _: &Capabilities) -> Option<String> {
-    (problem.alpha != 1.0).then(|| format!("alpha {}", problem.alpha))
+fn alpha(problem: &Problem, capabilities: &Capabilities) -> Option<String> {
+    let obstacle = arithmetic::scales_sums(problem).then(|| no_scaling(problem, capabilities))??;
+    Some(format!("alpha {}: {obstacle}", problem.alpha))
 }
 
-fn beta(problem: &Problem, _: &Capabilities) -> Option<String> {
-    (problem.beta != 0.0).then(|| format!("beta {}", problem.beta))
+fn beta(problem: &Problem, capabilities: &Capabilities) -> Option<String> {
+    let obstacle = arithmetic::accumulates(problem).then(|| no_scaling(problem, capabilities))??;
+    Some(format!("beta {}: {obstacle}", problem.beta))
+}
+
+/// What keeps results from being scaled. Integers: MIOpen scales them in floats, which rounds and saturates in ways that no graph says.
+fn no_scaling(problem: &Problem, capabilities: &Capabilities) -> Option<String> {
+    let floating = |t: DataType| matches!(t, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double);
+    let needed = descriptor_type::BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
+    let compute = arithmetic::compute_type(problem);
+    if let Some(message) = any_tensor(problem, |(name, t)| (!floating(t.data_type)).then(|| format!("{name} is {:?}", t.data_type))) {
+        return Some(message);
+    }
+    if !capabilities.operations.contains(&needed) {
+        return Some(format!("backend {} lacks operation {needed}", tensor::version(capabilities)));
+    }
+    let lacking = !capabilities.data_types.contains(&compute);
+    lacking.then(|| format!("backend {} does not offer {compute:?}, which is computed in", tensor::version(capabilities)))
 }
 
 fn vectorized(problem: &Problem, _: &Capabilities) -> Option<String> {

@@ -1,8 +1,15 @@
 //! Executors: what can run graphs. The traits are the seam behind which a second one (another library on another device) can be put
-//! under the same descriptors; [`Reference`] and [`MiopenProvider`] run on the CPU with the code in `convolution`.
+//! under the same descriptors.
+//!
+//! [`Reference`] and [`MiopenProvider`] run on the CPU: `fusion` makes steps of a whole graph, which are operations of `convolution` and
+//! `pointwise`; all of them stand on `layout` (where elements lie) and `element` (what they are).
 
 mod convolution;
+mod element;
+mod fusion;
+mod layout;
 mod miopen_provider;
+mod pointwise;
 mod reference;
 
 use std::collections::BTreeMap;
@@ -75,6 +82,9 @@ pub trait Executable: Send + Sync {
     unsafe fn execute(&self, arguments: &Arguments, workspace: *mut u8, stream: usize) -> Result<()>;
 }
 
+/// What an execution does, to be queued on its stream. Runs again whenever a captured graph is launched.
+type Work = Box<dyn Fn() + Send + Sync>;
+
 /// The addresses of an execution, by unique id: of every tensor that is neither virtual nor a constant. For run-time scalars they are
 /// host addresses.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +93,11 @@ pub struct Arguments(BTreeMap<i64, usize>);
 impl Arguments {
     pub(crate) fn new(addresses: BTreeMap<i64, usize>) -> Self {
         Self(addresses)
+    }
+
+    /// With the addresses of further tensors.
+    fn with(&self, others: impl IntoIterator<Item = (i64, usize)>) -> Self {
+        Self(self.0.iter().map(|(&uid, &address)| (uid, address)).chain(others).collect())
     }
 
     /// The address of a tensor.

@@ -1,8 +1,9 @@
-//! The engine of the default profile: all that the ABI can express of the operations that are written so far.
+//! The engine of the default profile: all that the ABI can express of the operations that are written so far, which
+//! are convolutions and pointwise operations around them.
 
 use hipdnn_abi::behavior_note;
 
-use super::{Executable, Executor, Refusal, convolution::Convolution};
+use super::{Executable, Executor, Refusal, fusion::Fusion};
 use crate::{
     error::{Error, Result},
     graph::Graph,
@@ -21,10 +22,10 @@ impl Executor for Reference {
     }
 
     fn check(&self, graph: &Graph) -> std::result::Result<usize, Refusal> {
-        Convolution::new(graph).map(|convolution| convolution.workspace())
+        Fusion::new(graph).map(|fusion| fusion.workspace())
     }
 
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Executable>> {
-        Ok(Box::new(Convolution::new(graph).map_err(Error::unsupported)?))
+        Ok(Box::new(Fusion::new(graph).map_err(Error::unsupported)?))
     }
 }

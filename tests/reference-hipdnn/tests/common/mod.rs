@@ -2,12 +2,15 @@
 //! tests are about them.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod fused;
+pub mod numbers;
+
 use std::{
     ffi::{c_char, c_void},
     ptr::{null, null_mut},
 };
 
-use hipdnn_abi::{attribute as a, attribute_type as t, convolution_mode, data_type, descriptor_type as k, status};
+use hipdnn_abi::{attribute as a, attribute_type as t, convolution_mode, data_type, descriptor_type as k, pointwise_mode as p, status};
 use hipdnn_backend::abi::*;
 
 pub const OK: i32 = status::SUCCESS;
@@ -175,6 +178,11 @@ impl Direction {
             Self::Data => k::BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
             Self::Filter => k::BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
         }
+    }
+
+    /// Of the result among x, w and y.
+    pub fn place(self) -> usize {
+        [2, 0, 1][self as usize]
     }
 
     /// The attributes for x, w and y.

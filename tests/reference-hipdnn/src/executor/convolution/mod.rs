@@ -1,13 +1,12 @@
 //! Convolutions on the CPU, in all directions: what is taken (`problem`), and two methods, products of matrices (`dense`) and direct
-//! sums (`depthwise`). Both see tensors as matrices (`operands`, made of `view` and `element`), and stand on the geometry (`taps`) and on
-//! the `workspace`; `columns` is what makes a matrix of an image.
+//! sums (`depthwise`). Both see tensors as matrices (`operands`, made of `view`), and stand on the geometry (`taps`) and on the
+//! `workspace`; `columns` is what makes a matrix of an image.
 //!
 //! Own code, on purpose: it is what other implementations are compared with. One execution runs on the calling thread only.
 
 mod columns;
 mod dense;
 mod depthwise;
-mod element;
 mod operands;
 mod problem;
 mod taps;
@@ -19,11 +18,17 @@ use std::sync::Arc;
 use self::{
     dense::Dense,
     depthwise::Depthwise,
-    element::Number,
     problem::{Accumulator, Problem},
 };
-use super::{Arguments, Executable, Refusal};
-use crate::{capture, error::Result, graph::Graph};
+use super::{
+    Arguments, Work,
+    element::{self, Number},
+    layout::{self, Checked},
+};
+use crate::{
+    error::Result,
+    graph::{Node, Tensor},
+};
 
 /// A convolution that can run.
 pub(crate) struct Convolution {
@@ -80,9 +85,14 @@ unsafe impl Send for Addresses {}
 unsafe impl Sync for Addresses {}
 
 impl Convolution {
-    /// Takes a graph of one convolution, or says why not.
-    pub(crate) fn new(graph: &Graph) -> std::result::Result<Self, Refusal> {
-        let problem = Problem::new(graph)?;
+    /// Whether a node is a convolution.
+    pub(super) fn is(node: &Node) -> bool {
+        problem::is_convolution(node)
+    }
+
+    /// Takes a convolution whose tensors all are in memory, or says why not.
+    pub(super) fn new(node: &Node, tensors: &[Arc<Tensor>]) -> Checked<Self> {
+        let problem = Problem::new(node, tensors)?;
         let method = match problem.accumulator {
             Accumulator::Float => Method::new::<f32>(&problem),
             Accumulator::Double => Method::new::<f64>(&problem),
@@ -90,14 +100,17 @@ impl Convolution {
         let (method, workspace) = method.ok_or("a workspace larger than memory")?;
         Ok(Self { problem: problem.into(), method, workspace })
     }
-}
 
-impl Executable for Convolution {
-    fn workspace(&self) -> usize {
+    pub(super) fn workspace(&self) -> usize {
         self.workspace
     }
 
-    unsafe fn execute(&self, arguments: &Arguments, workspace: *mut u8, stream: usize) -> Result<()> {
+    /// What an execution does.
+    ///
+    /// # Safety
+    /// Whenever the work runs, every argument's memory is live for the extent of its tensor, the output is writable, and the workspace is
+    /// writable for [`Convolution::workspace`] bytes; neither of the two overlaps anything else.
+    pub(super) unsafe fn work(&self, arguments: &Arguments, workspace: *mut u8) -> Result<Work> {
         let (problem, method) = (self.problem.clone(), self.method.clone());
         let addresses = Addresses {
             x: arguments.address(problem.x.uid)?,
@@ -105,16 +118,15 @@ impl Executable for Convolution {
             y: arguments.address(problem.y.uid)?,
             workspace,
         };
-        let run = move || {
+        Ok(Box::new(move || {
             let addresses = &addresses;
-            // SAFETY: by the contract of `execute`; under capture the caller keeps the memory as long as the graph can be launched.
+            // SAFETY: by the contract of `work`.
             unsafe {
                 match problem.accumulator {
                     Accumulator::Float => method.run::<f32>(&problem, addresses),
                     Accumulator::Double => method.run::<f64>(&problem, addresses),
                 }
             }
-        };
-        capture::run_or_record(stream, run)
+        }))
     }
 }

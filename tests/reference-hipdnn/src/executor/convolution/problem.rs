@@ -1,16 +1,16 @@
-//! From a graph to the numbers of one convolution, of any direction. Everything that makes it safe to run is proved here: geometry,
-//! groups, element types, that no element of a tensor lies outside what its dimensions and strides span, and that all products of
-//! sizes fit into memory's numbers.
+//! From a node to the numbers of one convolution, of any direction. Everything that makes it safe to run is proved here: geometry,
+//! groups, element types, that no two elements of the output are one, and that all products of sizes fit into memory's numbers. That no
+//! element lies outside what a tensor's dimensions and strides span is the business of [`super::layout`].
+
+use std::sync::Arc;
 
 use hipdnn_abi::{attribute, convolution_mode, data_type, descriptor_type};
 
-use super::super::Refusal;
-use crate::graph::{Graph, Node, Tensor};
+use super::layout::{self, Checked, Layout, dims, sizes};
+use crate::graph::{Node, Tensor};
 
 /// The most spatial dimensions.
 pub(super) const MAX_SPATIAL: usize = 5;
-
-type Checked<T> = std::result::Result<T, Refusal>;
 
 /// What is computed. Tensors keep the names that they have in the forward direction: x is the image or its gradient, and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,23 +65,17 @@ impl Direction {
     }
 }
 
+/// Whether a node is a convolution of any direction.
+pub(super) fn is_convolution(node: &Node) -> bool {
+    Direction::of(node.kind).is_some()
+}
+
 /// What sums are kept in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accumulator {
     Float,
     /// Also for integers.
     Double,
-}
-
-/// A tensor in memory.
-#[derive(Clone, Debug)]
-pub(super) struct Layout {
-    pub(super) uid: i64,
-    pub(super) data_type: i32,
-    /// What its address is a multiple of, in bytes.
-    pub(super) alignment: usize,
-    /// In elements: N and C first, or K and C.
-    pub(super) strides: Vec<usize>,
 }
 
 /// One convolution.
@@ -109,9 +103,9 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(graph: &Graph) -> Checked<Self> {
-        let (node, direction, numbers) = only_node(graph)?;
-        let [x, w, y] = [tensor(graph, node, numbers[0])?, tensor(graph, node, numbers[1])?, tensor(graph, node, numbers[2])?];
+    pub(super) fn new(node: &Node, tensors: &[Arc<Tensor>]) -> Checked<Self> {
+        let (direction, numbers) = Direction::of(node.kind).ok_or_else(|| format!("operation {}", node.kind))?;
+        let [x, w, y] = [tensor(tensors, node, numbers[0])?, tensor(tensors, node, numbers[1])?, tensor(tensors, node, numbers[2])?];
         check_output(direction, [x, w, y])?;
         let (dims_x, dims_w, dims_y) = (dims(x)?, dims(w)?, dims(y)?);
         if dims_x.len() != dims_w.len() || dims_x.len() != dims_y.len() || !(3..=2 + MAX_SPATIAL).contains(&dims_x.len()) {
@@ -123,9 +117,9 @@ impl Problem {
         let mut problem = Self {
             direction,
             accumulator: accumulator(node, direction, [x, w, y].map(|tensor| tensor.data_type))?,
-            x: layout(x)?,
-            w: layout(w)?,
-            y: layout(y)?,
+            x: Layout::new(x)?,
+            w: Layout::new(w)?,
+            y: Layout::new(y)?,
             batch: dims_x[0],
             groups,
             channels: dims_w[1],
@@ -209,62 +203,18 @@ fn product<'a>(sizes: impl Iterator<Item = &'a usize>) -> Option<usize> {
     sizes.copied().try_fold(1usize, usize::checked_mul).filter(|&product| product <= isize::MAX as usize)
 }
 
-fn only_node(graph: &Graph) -> Checked<(&Node, Direction, [i32; 3])> {
-    let [node] = graph.nodes.as_slice() else { return Err(format!("{} operations in one graph", graph.nodes.len())) };
-    let (direction, numbers) = Direction::of(node.kind).ok_or_else(|| format!("operation {}", node.kind))?;
-    if graph.override_shapes {
-        return Err("shapes that are overridden".into());
-    }
-    Ok((node, direction, numbers))
-}
-
 fn check_output(direction: Direction, tensors: [&Tensor; 3]) -> Checked<()> {
     let (inputs, output) = direction.arrange(tensors);
     if inputs.iter().any(|input| input.uid == output.uid) {
         return Err("the output is an input as well".into());
     }
-    without_overlap(output).ok_or_else(|| "elements of the output overlap".into())
+    layout::without_overlap(output).ok_or_else(|| "elements of the output overlap".into())
 }
 
-fn tensor<'a>(graph: &'a Graph, node: &Node, number: i32) -> Checked<&'a Tensor> {
-    let tensor = node.tensor(number).and_then(|uid| graph.tensor(uid)).ok_or("a tensor is missing")?;
+fn tensor<'a>(tensors: &'a [Arc<Tensor>], node: &Node, number: i32) -> Checked<&'a Tensor> {
+    let tensor = node.tensor(number).and_then(|uid| layout::find(tensors, uid)).ok_or("a tensor is missing")?;
     let plain = tensor.needs_pointer() && !tensor.runtime_by_value && tensor.ragged_offsets.is_none();
     if plain { Ok(tensor) } else { Err(format!("tensor {} is virtual, by value, or ragged", tensor.uid)) }
-}
-
-fn sizes(values: &[i64], least: i64) -> Option<Vec<usize>> {
-    values.iter().map(|&value| usize::try_from(value).ok().filter(|_| value >= least)).collect()
-}
-
-fn dims(tensor: &Tensor) -> Checked<Vec<usize>> {
-    sizes(&tensor.dims, 1).ok_or_else(|| format!("tensor {} has dimensions {:?}", tensor.uid, tensor.dims))
-}
-
-/// Also proves that offsets of all elements, in bytes, are addressable. Strides of 0 repeat elements, which only inputs may. Nobody ever
-/// walks along a dimension of size 1, whose stride may be anything, so it becomes 0.
-fn layout(tensor: &Tensor) -> Checked<Layout> {
-    let refuse = || format!("tensor {} has dimensions {:?} and strides {:?}", tensor.uid, tensor.dims, tensor.strides);
-    let strides = sizes(&tensor.strides, 0).filter(|strides| strides.len() == tensor.dims.len()).ok_or_else(refuse)?;
-    let reach = dims(tensor)?.iter().zip(&strides).try_fold(1usize, |sum, (dim, stride)| stride.checked_mul(dim - 1)?.checked_add(sum));
-    let bytes = hipdnn_abi::data_type_bytes(tensor.data_type).and_then(|bytes| reach?.checked_mul(bytes));
-    bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(refuse)?;
-    let strides = dims(tensor)?.iter().zip(strides).map(|(&dim, stride)| if dim == 1 { 0 } else { stride }).collect();
-    let alignment = usize::try_from(tensor.alignment).unwrap_or(1);
-    Ok(Layout { uid: tensor.uid, data_type: tensor.data_type, alignment, strides })
-}
-
-/// Sufficient, and necessary for every layout that nests its dimensions: in order of strides, each clears all that lies inside it.
-fn without_overlap(tensor: &Tensor) -> Option<()> {
-    let mut order: Vec<(i64, i64)> = tensor.strides.iter().copied().zip(tensor.dims.iter().copied()).filter(|(_, dim)| *dim != 1).collect();
-    order.sort_unstable();
-    let mut reach = 0i64;
-    for (stride, dim) in order {
-        if stride <= reach {
-            return None;
-        }
-        reach = stride.checked_mul(dim.checked_sub(1)?)?.checked_add(reach)?;
-    }
-    Some(())
 }
 
 /// Groups and output channels of each, from x (N, C, …), w (K, C/g, …) and y (N, K, …).
@@ -300,7 +250,7 @@ fn accumulator(node: &Node, direction: Direction, types: [i32; 3]) -> Checked<Ac
 impl Problem {
     /// Two images of 6 × 5, a filter of 2 × 2, and a geometry that is different in every dimension: y is 3 × 5.
     pub(super) fn sample() -> Self {
-        let layout = || Layout { uid: 0, data_type: data_type::FLOAT, alignment: 16, strides: vec![0; 4] };
+        let layout = || Layout { uid: 0, data_type: data_type::FLOAT, alignment: 16, strides: vec![0; 4], bytes: 0 };
         Self {
             direction: Direction::Forward,
             x: layout(),

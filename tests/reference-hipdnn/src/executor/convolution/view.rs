@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{element::Number, problem::Layout};
+use super::{element::Number, layout::Layout};
 
 /// One dimension.
 #[derive(Clone, Copy, Debug)]

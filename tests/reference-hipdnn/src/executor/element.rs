@@ -1,18 +1,21 @@
-//! Elements in memory: runs of them read into the type that sums are kept in, and sums rounded once into the output's type.
+//! Elements in memory: runs of them read into the type that is computed in, and results rounded once into the output's type.
 //!
-//! Only conversions, in the few shapes that compile to fast loops; which elements make a run is the business of [`super::view`].
+//! Only conversions, in the few shapes that compile to fast loops; which elements make a run is the business of the operations.
 
 use half::{f16, slice::HalfFloatSliceExt};
 use hipdnn_abi::data_type;
 
-/// A type that sums are kept in.
+/// A type that is computed in.
 pub(super) trait Number:
-    Copy + Default + Send + Sync + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self> + std::ops::AddAssign + 'static
+    Copy + Default + Send + Sync + Into<f64> + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self> + std::ops::AddAssign + 'static
 {
     /// The tensor type whose elements are numbers of this type already.
     const DATA_TYPE: i32;
 
-    /// Reads elements that are `step` elements apart. Types that [`super::problem`] does not let through read as zero.
+    /// Rounded to nearest.
+    fn round(number: f64) -> Self;
+
+    /// Reads elements that are `step` elements apart. Types that no operation lets through read as zero.
     ///
     /// # Safety
     /// The elements are readable; they need not be aligned.
@@ -122,6 +125,10 @@ fn to_odd(number: f64) -> f32 {
 impl Number for f32 {
     const DATA_TYPE: i32 = data_type::FLOAT;
 
+    fn round(number: f64) -> Self {
+        number as f32
+    }
+
     unsafe fn load(data_type: i32, from: *const u8, step: usize, out: &mut [Self]) {
         // SAFETY: each arm reads elements of the type, as the caller promises.
         unsafe {
@@ -163,6 +170,10 @@ impl Number for f32 {
 /// Also for integers of 8 bits: their sums are exact as long as they stay below 2^53, which takes more memory than there is.
 impl Number for f64 {
     const DATA_TYPE: i32 = data_type::DOUBLE;
+
+    fn round(number: f64) -> Self {
+        number
+    }
 
     unsafe fn load(data_type: i32, from: *const u8, step: usize, out: &mut [Self]) {
         // SAFETY: each arm reads elements of the type, as the caller promises.

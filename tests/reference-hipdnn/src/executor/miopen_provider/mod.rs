@@ -1,8 +1,11 @@
-//! The engine of the `miopen-provider` profile: the same code, behind the documented limits of AMD's MIOpen provider.
+//! The engine of the `miopen-provider` profile: the same code, behind the documented limits of AMD's MIOpen provider. Those of graphs of
+//! several operations are in `fused`.
+
+mod fused;
 
 use hipdnn_abi::{attribute, behavior_note, convolution_mode, data_type};
 
-use super::{Executable, Executor, Knob, Refusal, convolution::Convolution};
+use super::{Executable, Executor, Knob, Refusal, fusion::Fusion, layout::Checked};
 use crate::{
     error::{Error, Result},
     graph::{Graph, Node, Tensor},
@@ -26,19 +29,24 @@ impl Executor for MiopenProvider {
     }
 
     fn check(&self, graph: &Graph) -> std::result::Result<usize, Refusal> {
-        let [node] = graph.nodes.as_slice() else { return Err(format!("{} operations in one graph", graph.nodes.len())) };
+        let [node, others @ ..] = graph.nodes.as_slice() else { return Err("no operation".into()) };
         check_node(node)?;
-        graph.tensors.iter().try_for_each(|tensor| check_tensor(tensor))?;
+        if others.is_empty() {
+            alone(graph)?;
+        } else {
+            fused::check(graph, node, others)?;
+        }
+        in_memory(graph).try_for_each(check_tensor)?;
         check_together(graph)?;
-        Convolution::new(graph).map(|convolution| convolution.workspace())
+        Fusion::new(graph).map(|fusion| fusion.workspace())
     }
 
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Executable>> {
-        Ok(Box::new(Convolution::new(graph).map_err(Error::unsupported)?))
+        Ok(Box::new(Fusion::new(graph).map_err(Error::unsupported)?))
     }
 }
 
-fn check_node(node: &Node) -> std::result::Result<(), Refusal> {
+fn check_node(node: &Node) -> Checked<()> {
     if node.enumeration(attribute::CONVOLUTION_COMP_TYPE) != Some(data_type::FLOAT) {
         return Err("a compute type that is not FLOAT".into());
     }
@@ -51,7 +59,17 @@ fn check_node(node: &Node) -> std::result::Result<(), Refusal> {
     Ok(())
 }
 
-fn check_tensor(tensor: &Tensor) -> std::result::Result<(), Refusal> {
+/// A convolution alone joins nothing.
+fn alone(graph: &Graph) -> Checked<()> {
+    let tensor = graph.tensors.iter().find(|tensor| !tensor.needs_pointer());
+    tensor.map_or(Ok(()), |tensor| Err(format!("tensor {} is virtual or by value", tensor.uid)))
+}
+
+fn in_memory(graph: &Graph) -> impl Iterator<Item = &Tensor> {
+    graph.tensors.iter().map(AsRef::as_ref).filter(|tensor| tensor.needs_pointer())
+}
+
+fn check_tensor(tensor: &Tensor) -> Checked<()> {
     if ![data_type::FLOAT, data_type::HALF, data_type::BFLOAT16].contains(&tensor.data_type) {
         return Err(format!("tensor {}: data type {}", tensor.uid, tensor.data_type));
     }
@@ -62,9 +80,9 @@ fn check_tensor(tensor: &Tensor) -> std::result::Result<(), Refusal> {
 }
 
 /// One type and one layout for all. A tensor may have both layouts (one channel, or one position), and then goes with either.
-fn check_together(graph: &Graph) -> std::result::Result<(), Refusal> {
-    let all = |has: fn(&Tensor) -> bool| graph.tensors.iter().all(|tensor| has(tensor));
-    if graph.tensors.windows(2).any(|pair| pair[0].data_type != pair[1].data_type) {
+fn check_together(graph: &Graph) -> Checked<()> {
+    let all = |has: fn(&Tensor) -> bool| in_memory(graph).all(has);
+    if in_memory(graph).zip(in_memory(graph).skip(1)).any(|(one, next)| one.data_type != next.data_type) {
         return Err("tensors of different data types".into());
     }
     if all(is_channel_first) || all(is_channel_last) { Ok(()) } else { Err("tensors of different layouts".into()) }

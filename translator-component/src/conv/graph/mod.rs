@@ -1,61 +1,64 @@
-//! The operation graph of a convolution that passed all rules.
+//! The operation graph of a convolution that passed all rules: the tensors of the MIOpen call, and the one convolution that computes its
+//! result or, where alpha and beta ask for more (`scaling`), what the result is made of. No rule lives here.
 
-use alloc::{string::ToString, vec, vec::Vec};
+mod scaling;
+
+use alloc::{string::ToString, vec::Vec};
 
 use hipdnn_abi::{attribute, convolution_mode};
 
 use super::{
-    NOTES, geometry,
+    NOTES, arithmetic, geometry,
     roles::{Role, Roles},
 };
 use crate::contract::{
     conv::{Argument, Problem},
-    graph::{Attribute, Binding, DataType, Node, Tensor, Translation, Value},
+    graph::{Attribute, Binding, Node, Tensor, Translation, Value},
 };
 
-/// The problem as one node. Groups are not mentioned: hipDNN infers them from the ratio of the image's to the filter's channels.
+/// The problem as a graph. Groups are not mentioned: hipDNN infers them from the ratio of the image's to the filter's channels.
 pub fn build(problem: &Problem) -> Translation {
-    let compute = compute_type(problem);
+    let compute = arithmetic::compute_type(problem);
     let roles = Roles::of(problem);
-    let mut attributes: Vec<Attribute> = roles.all().iter().map(|role| set(role.attribute, Value::Tensor(uid(role.argument)))).collect();
-    attributes.extend(parameters(problem, compute));
-    Translation {
+    let mut graph = Translation {
         tensors: roles.all().iter().map(external).collect(),
-        nodes: vec![Node { operation: roles.operation.descriptor_type(), attributes }],
+        nodes: Vec::new(),
         compute_type: Some(compute),
         intermediate_type: Some(compute),
         io_type: Some(problem.x.data_type),
         bindings: roles.all().iter().map(bind).collect(),
         notes: NOTES.iter().filter(|note| (note.applies)(problem)).map(|note| note.id.to_string()).collect(),
+    };
+    let result = roles.result().argument;
+    if arithmetic::is_scaled(problem) {
+        graph.nodes.push(convolution(problem, &roles, scaling::CONVOLVED));
+        scaling::append(problem, &roles.result(), &mut graph);
+    } else {
+        graph.nodes.push(convolution(problem, &roles, uid(result)));
     }
+    graph
+}
+
+/// The convolution, with its result in the tensor `result`.
+fn convolution(problem: &Problem, roles: &Roles<'_>, result: i64) -> Node {
+    let place = |role: &Role<'_>| if role.argument == roles.result().argument { result } else { uid(role.argument) };
+    let mut attributes: Vec<Attribute> = roles.all().iter().map(|role| set(role.attribute, Value::Tensor(place(role)))).collect();
+    attributes.extend(parameters(problem));
+    Node { operation: roles.operation.descriptor_type(), attributes }
 }
 
 /// Attributes that all three operations have. What MIOpen calls "convolution" is cross-correlation.
-fn parameters(problem: &Problem, compute: DataType) -> [Attribute; 6] {
+fn parameters(problem: &Problem) -> [Attribute; 6] {
     // The rules passed, so every axis has one; the pad itself is what it is everywhere but in a corner of transposed convolution.
     let post = |(axis, pad): (usize, &i64)| geometry::post_padding(problem, axis).unwrap_or(*pad);
     [
-        set(attribute::CONVOLUTION_COMP_TYPE, Value::DataType(compute)),
+        set(attribute::CONVOLUTION_COMP_TYPE, Value::DataType(arithmetic::compute_type(problem))),
         set(attribute::CONVOLUTION_CONV_MODE, Value::Enumeration(convolution_mode::CROSS_CORRELATION)),
         set(attribute::CONVOLUTION_DILATIONS, Value::Integers(problem.dilations.clone())),
         set(attribute::CONVOLUTION_FILTER_STRIDES, Value::Integers(problem.strides.clone())),
         set(attribute::CONVOLUTION_PRE_PADDINGS, Value::Integers(problem.pads.clone())),
         set(attribute::CONVOLUTION_POST_PADDINGS, Value::Integers(problem.pads.iter().enumerate().map(post).collect())),
     ]
-}
-
-/// The type sums are formed in: exact for integers, double if anything is double, else float, as MIOpen does.
-fn compute_type(problem: &Problem) -> DataType {
-    let inputs = [problem.x.data_type, problem.w.data_type];
-    let any = |wanted: DataType| inputs.contains(&wanted) || problem.y.data_type == wanted;
-    let integer = |t: &DataType| matches!(t, DataType::Int8 | DataType::Uint8 | DataType::Int32 | DataType::Int64 | DataType::Boolean);
-    if any(DataType::Double) {
-        DataType::Double
-    } else if inputs.iter().all(integer) {
-        if any(DataType::Int64) { DataType::Int64 } else { DataType::Int32 }
-    } else {
-        DataType::Float
-    }
 }
 
 fn uid(argument: Argument) -> i64 {
