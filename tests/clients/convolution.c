@@ -1,6 +1,6 @@
 /* One convolution, the way programs call MIOpen. Knows nothing of the shim: compiled against the public header, linked with -lMIOpen.
  *
- * usage: convolution [plain|beta|alpha|repeat|time|odd|throw]
+ * usage: convolution [plain|beta|alpha|deterministic|repeat|time|odd|throw]
  * Prints one line for each thing that a test may want to compare. */
 #include <miopen/miopen.h>
 
@@ -171,6 +171,7 @@ int main(int argc, char **argv) {
     else {
         memset(y, 0xff, N * K * H * W * sizeof(float)); /* NaN: whatever is not written shows */
         if (!strcmp(what, "beta")) memset(y, 0, N * K * H * W * sizeof(float));
+        if (!strcmp(what, "deterministic")) CHECK(miopenSetConvolutionAttribute(cd, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1));
         int rounds = !strcmp(what, "repeat") ? 100 : 1;
         for (int i = 0; i < rounds; i++) {
             status = forward(!strcmp(what, "alpha") ? 2 : 1, !strcmp(what, "beta") ? 1 : 0);

@@ -64,28 +64,31 @@ fn on_the_convolution_is_hipdnns_and_right() {
 
 #[test]
 fn on_and_off_give_the_same_numbers() {
-    let off = CONVOLUTION.run().output(&["plain"]).unwrap();
-    let on = CONVOLUTION.run().forwarding().output(&["plain"]).unwrap();
-    assert_eq!(off.line("y"), on.line("y"));
-    assert!(off.line("y").len() > 100);
+    for what in ["plain", "alpha", "beta"] {
+        let trace = file(&format!("same.{what}.jsonl"));
+        let off = CONVOLUTION.run().output(&[what]).unwrap();
+        let on = CONVOLUTION.run().forwarding().env("MIOPEN_HIPDNN_TRACE", &trace).output(&[what]).unwrap();
+        assert_eq!(off.line("y"), on.line("y"), "{what}");
+        assert!(off.line("y").len() > 100);
+        assert_eq!(trace_lines(&trace).unwrap()[0]["route"], "hipdnn", "{what}");
+    }
 }
 
 #[test]
 fn a_decline_reaches_native_as_it_came_and_is_seen() {
-    for (what, rule) in [("beta", "conv.scaling.beta"), ("alpha", "conv.scaling.alpha")] {
-        let (plain, shimmed) = (file("declined.off"), file("declined.on"));
-        let (trace, stats) = (file("declined.jsonl"), file("declined.stats"));
-        let off = CONVOLUTION.run().env("REFERENCE_MIOPEN_LOG", &plain).output(&[what]).unwrap();
-        let run = CONVOLUTION.run().forwarding().env("REFERENCE_MIOPEN_LOG", &shimmed);
-        let on = run.env("MIOPEN_HIPDNN_TRACE", &trace).env("MIOPEN_HIPDNN_STATS", &stats).output(&[what]).unwrap();
-        assert_eq!(off.line("status"), on.line("status"));
-        assert_eq!(off.line("y"), on.line("y"));
-        assert_eq!(shape_of(&logged(&plain)), shape_of(&logged(&shimmed)));
-        let lines = trace_lines(&trace).unwrap();
-        assert_eq!((&lines[0]["route"], &lines[0]["rule"]), (&"native".into(), &rule.into()));
-        let stats: serde_json::Value = serde_json::from_str(&logged(&stats)).unwrap();
-        assert_eq!(stats["calls"]["miopenConvolutionForward"]["declined"][rule], 1, "{stats}");
-    }
+    let (what, rule) = ("deterministic", "conv.attribute.deterministic");
+    let (plain, shimmed) = (file("declined.off"), file("declined.on"));
+    let (trace, stats) = (file("declined.jsonl"), file("declined.stats"));
+    let off = CONVOLUTION.run().env("REFERENCE_MIOPEN_LOG", &plain).output(&[what]).unwrap();
+    let run = CONVOLUTION.run().forwarding().env("REFERENCE_MIOPEN_LOG", &shimmed);
+    let on = run.env("MIOPEN_HIPDNN_TRACE", &trace).env("MIOPEN_HIPDNN_STATS", &stats).output(&[what]).unwrap();
+    assert_eq!(off.line("status"), on.line("status"));
+    assert_eq!(off.line("y"), on.line("y"));
+    assert_eq!(shape_of(&logged(&plain)), shape_of(&logged(&shimmed)));
+    let lines = trace_lines(&trace).unwrap();
+    assert_eq!((&lines[0]["route"], &lines[0]["rule"]), (&"native".into(), &rule.into()));
+    let stats: serde_json::Value = serde_json::from_str(&logged(&stats)).unwrap();
+    assert_eq!(stats["calls"]["miopenConvolutionForward"]["declined"][rule], 1, "{stats}");
 }
 
 /// The calls with their arguments, addresses (which differ from process to process) reduced to whether they are null.
@@ -102,7 +105,7 @@ fn shape_of(log: &str) -> Vec<String> {
 
 #[test]
 fn strict_shows_declines_to_the_caller() {
-    let finished = CONVOLUTION.run().forwarding().env("MIOPEN_HIPDNN_STRICT", "1").output(&["beta"]).unwrap();
+    let finished = CONVOLUTION.run().forwarding().env("MIOPEN_HIPDNN_STRICT", "1").output(&["deterministic"]).unwrap();
     assert!(finished.line("status").starts_with("status 8 (miopenStatusUnsupportedOp)"), "{finished:?}");
 }
 

@@ -90,17 +90,21 @@ impl Setup {
 
     fn run(&mut self, host: &Host, state: &HandleState) -> Outcome {
         let pointers = self.buffers.each_mut().map(Buffer::pointer);
-        self.run_on(host, state, pointers, 0.0)
+        self.run_on(host, state, pointers)
     }
 
-    fn run_on(&self, host: &Host, state: &HandleState, pointers: [*mut c_void; 3], beta: f64) -> Outcome {
+    fn run_on(&self, host: &Host, state: &HandleState, pointers: [*mut c_void; 3]) -> Outcome {
+        self.run_scaled(host, state, pointers, (1.0, 0.0))
+    }
+
+    fn run_scaled(&self, host: &Host, state: &HandleState, pointers: [*mut c_void; 3], (alpha, beta): (f64, f64)) -> Outcome {
         let problem = ConvolutionProblem {
             direction: ConvolutionDirection::Forward,
             convolution: &self.convolution,
             x: &self.x,
             w: &self.w,
             y: &self.x,
-            alpha: 1.0,
+            alpha,
             beta,
             algorithm: None,
         };
@@ -191,12 +195,12 @@ fn null_and_shared_pointers_are_natives() {
     for position in 0..3 {
         let mut with_null = pointers;
         with_null[position] = null_mut();
-        assert!(matches!(setup.run_on(&host, &state, with_null, 0.0), Outcome::Native));
+        assert!(matches!(setup.run_on(&host, &state, with_null), Outcome::Native));
     }
     declined(&host, HostRule::PointerNull);
     for shared in [[pointers[0]; 3], [pointers[2], pointers[1], pointers[2]], [pointers[0], pointers[2].wrapping_byte_add(4), pointers[2]]]
     {
-        assert!(matches!(setup.run_on(&host, &state, shared, 0.0), Outcome::Native));
+        assert!(matches!(setup.run_on(&host, &state, shared), Outcome::Native));
     }
     declined(&host, HostRule::Aliasing);
 }
@@ -205,11 +209,31 @@ fn null_and_shared_pointers_are_natives() {
 fn a_translators_decline_is_remembered() {
     let (host, mut setup) = (host(), Setup::new(1, 0, 0));
     let state = host.register(null_mut());
-    let pointers = setup.buffers.each_mut().map(Buffer::pointer);
+    let mut fields = setup.convolution.fields().clone();
+    fields.attributes = vec![(1, 1)];
+    setup.convolution = ConvolutionDescriptor::new(fields).unwrap();
     for _ in 0..100 {
-        assert!(matches!(setup.run_on(&host, &state, pointers, 1.0), Outcome::Native));
+        assert!(matches!(setup.run(&host, &state), Outcome::Native));
     }
-    assert_eq!(host.census()[CALL].declined["conv.scaling.beta"], 100);
+    assert_eq!(host.census()[CALL].declined["conv.attribute.deterministic"], 100);
+}
+
+/// y = 2·conv + 3·y, twice: the old output is read where it is written, and only there.
+#[test]
+fn scaling_reads_the_old_output() {
+    let (host, mut setup) = (host(), Setup::new(2, 0, 0));
+    let state = host.register(null_mut());
+    assert!(matches!(setup.run(&host, &state), Outcome::Served));
+    setup.assert_right();
+    let at = |setup: &Setup, i: usize| setup.buffers[2].values[setup.buffers[2].start + i];
+    let plain: Vec<f32> = (0..2 * IMAGE).map(|i| at(&setup, i)).collect();
+    let pointers = setup.buffers.each_mut().map(Buffer::pointer);
+    for _ in 0..2 {
+        assert!(matches!(setup.run_scaled(&host, &state, pointers, (2.0, 3.0)), Outcome::Served));
+    }
+    wait_for_device();
+    // 2c + 3(2c + 3c) = 17c
+    assert!((0..2 * IMAGE).all(|i| at(&setup, i) == 17.0 * plain[i]));
 }
 
 #[test]
