@@ -28,7 +28,8 @@ fn drive(arguments: &[&str], fault: &str) -> Output {
 fn read(output: &Output) -> (Vec<Value>, usize) {
     let lines: Vec<Value> = String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (summaries, records): (Vec<Value>, Vec<Value>) = lines.into_iter().partition(|line| !line["total"].is_null());
-    (summaries, records.len())
+    assert!(records[0]["selected"].as_u64().unwrap() > 0, "{}", records[0]);
+    (summaries, records.len() - 1)
 }
 
 #[test]
@@ -66,5 +67,15 @@ fn a_process_that_ends_costs_its_lines_only() {
     assert_eq!(output.status.code(), Some(1));
     let count = |name: &str| summaries[0]["total"][name].as_u64().unwrap();
     assert_eq!((count("failed"), records as u64), (count("lines"), count("lines")));
-    assert!(summaries[0]["failures"][0].as_str().unwrap().contains("the process that drove it ended"), "{}", summaries[0]);
+    let failure = summaries[0]["failures"][0].as_str().unwrap();
+    assert!(failure.contains("the process that drove it ended") && failure.contains("no miopen"), "{failure}");
+}
+
+#[test]
+fn a_hipdnn_that_is_not_there_is_a_failure() {
+    let output = drive(&["--profile", "abi", "--backend", "/nonexistent/libhipdnn_backend.so"], "");
+    let (summaries, _) = read(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(summaries[0]["total"]["failed"], summaries[0]["total"]["lines"]);
+    assert!(summaries[0]["failures"][0].as_str().unwrap().contains("host.backend.unavailable"), "{}", summaries[0]);
 }

@@ -14,7 +14,7 @@ const END: &str = "<!-- /corpus -->";
 pub fn run(dist: &Path, write: bool) -> Result<()> {
     let corpus = root().join("tests/corpus/driver.jsonl");
     let output = Command::new(dist.join("bin/hipdnn-shim"))
-        .args(["drive", "--direction", "forward", "--corpus"])
+        .args(["drive", "--direction", "fwd", "--corpus"])
         .arg(&corpus)
         .stderr(std::process::Stdio::inherit())
         .output()

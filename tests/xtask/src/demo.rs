@@ -107,9 +107,9 @@ fn drive_all(dist: &Path, lines: &[String]) -> Result<Vec<Value>> {
         Command::new(dist.join("bin/hipdnn-shim")).args(["drive", "--json", "--profile", "abi", "--corpus"]).arg(&file).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let records = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>().with_context(|| text.to_string())?;
-    // The last is the summary.
-    ensure!(records.len() == lines.len() + 1, "{} records: {}", records.len(), String::from_utf8_lossy(&output.stderr));
-    Ok(records.into_iter().take(lines.len()).collect())
+    // The first says what is driven, the last sums it up.
+    ensure!(records.len() == lines.len() + 2, "{} records: {}", records.len(), String::from_utf8_lossy(&output.stderr));
+    Ok(records.into_iter().skip(1).take(lines.len()).collect())
 }
 
 fn drive(dist: &Path, line: &str) -> Result<Value> {

@@ -126,7 +126,8 @@ pub enum Base {
 }
 
 impl Base {
-    const ALL: &[(&str, Base)] =
+    /// Every word, with what it means.
+    pub const ALL: &[(&str, Base)] =
         &[("conv", Base::Conv), ("convfp16", Base::ConvFp16), ("convbfp16", Base::ConvBfp16), ("convint8", Base::ConvInt8)];
 
     /// The driver's word.
@@ -241,11 +242,16 @@ impl Line {
 
 /// What a convolution computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Direction {
+    #[serde(rename = "fwd")]
+    #[value(name = "fwd")]
     Forward,
+    #[serde(rename = "bwd-data")]
+    #[value(name = "bwd-data")]
     BackwardData,
+    #[serde(rename = "bwd-weights")]
+    #[value(name = "bwd-weights")]
     BackwardWeights,
 }
 

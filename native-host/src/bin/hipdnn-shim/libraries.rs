@@ -176,6 +176,7 @@ type Object = *mut c_void;
 functions! {
     /// The MIOpen functions that make and destroy objects.
     Objects {
+        version "miopenGetVersion" (*mut usize, *mut usize, *mut usize);
         create "miopenCreate" (*mut Object);
         destroy "miopenDestroy" (Object);
         enable_profiling "miopenEnableProfiling" (Object, bool);
@@ -317,6 +318,14 @@ impl MiOpen {
     /// A handle on the default stream.
     pub fn handle(&self) -> Result<Owned, CallError> {
         Owned::create("miopenCreate", self.objects.create, self.objects.destroy)
+    }
+
+    /// Makes a first call. With it, and not before, the shim reads its environment and opens its files.
+    pub fn begin(&self) -> Result<(), CallError> {
+        let mut numbers = [0usize; 3];
+        let [major, minor, patch] = &mut numbers;
+        // SAFETY: all three are writable.
+        returned("miopenGetVersion", unsafe { (self.objects.version)(major, minor, patch) })
     }
 
     /// Has the calls of a handle timed on the device.

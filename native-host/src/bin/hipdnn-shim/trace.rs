@@ -48,21 +48,24 @@ pub struct Event {
     pub phases_us: Phases,
 }
 
-/// The trace file of one run.
+/// The trace file of this process.
 pub struct TraceFile {
+    file: File,
     path: PathBuf,
     start: u64,
-    ours: bool,
+    /// It is to be removed: its name is, once the shim has opened it.
+    temporary: bool,
 }
 
 impl TraceFile {
-    /// A fresh file, removed when dropped.
+    /// A fresh file.
     pub fn temporary() -> Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         let path = env::temp_dir().join(format!("hipdnn-shim-{}-{now}.jsonl", std::process::id()));
         // It must not exist: in a shared folder it could be somebody's link.
-        File::create_new(&path).with_context(|| format!("the trace file {} cannot be created", path.display()))?;
-        Ok(Self { path, start: 0, ours: true })
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.with_context(|| format!("the trace file {} cannot be created", path.display()))?;
+        Ok(Self { file, path, start: 0, temporary: true })
     }
 
     /// The JSON file that the environment names, if it names one; only lines written from now on count.
@@ -70,13 +73,15 @@ impl TraceFile {
         let value = env::var(VARIABLE).ok()?.replace("%p", &std::process::id().to_string());
         let path = PathBuf::from(value);
         let json = path.extension().is_some_and(|e| e == "json" || e == "jsonl");
-        let start = fs::metadata(&path).map_or(0, |m| m.len());
-        json.then_some(Self { path, start, ours: false })
+        // The shim would make it with its first line.
+        let file = File::options().read(true).append(true).create(json).open(&path).ok().filter(|_| json)?;
+        let start = file.metadata().map_or(0, |m| m.len());
+        Some(Self { file, path, start, temporary: false })
     }
 
     /// From now on only lines written later count.
     pub fn start_here(&mut self) {
-        self.start = fs::metadata(&self.path).map_or(self.start, |m| m.len());
+        self.start = self.file.metadata().map_or(self.start, |m| m.len());
     }
 
     /// Where it is.
@@ -84,31 +89,31 @@ impl TraceFile {
         &self.path
     }
 
+    /// The shim has opened it: its name can go, so that nothing stays behind however this process ends.
+    pub fn opened(&mut self) {
+        if std::mem::replace(&mut self.temporary, false) {
+            // A file left behind is the worst that can come of it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
     /// The events of a MIOpen function, in order. Lines of other kinds are passed over.
     pub fn events(&self, call: &str) -> Vec<Event> {
         let mut text = String::new();
-        let read = File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(self.start))?;
-            file.read_to_string(&mut text)
-        });
-        match read {
-            Ok(_) => events(&text, call),
-            Err(_) => Vec::new(),
-        }
+        let mut file = &self.file;
+        let read = file.seek(SeekFrom::Start(self.start)).and_then(|_| file.read_to_string(&mut text));
+        if read.is_ok() { events(&text, call) } else { Vec::new() }
+    }
+}
+
+impl Drop for TraceFile {
+    fn drop(&mut self) {
+        self.opened();
     }
 }
 
 fn events(text: &str, call: &str) -> Vec<Event> {
     text.lines().filter_map(|line| serde_json::from_str::<Event>(line).ok()).filter(|event| event.call == call).collect()
-}
-
-impl Drop for TraceFile {
-    fn drop(&mut self) {
-        if self.ours {
-            // A file left behind is the worst that can come of it.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
 }
 
 #[cfg(test)]

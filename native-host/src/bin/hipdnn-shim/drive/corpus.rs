@@ -3,7 +3,7 @@
 //! A file holds one entry a line: a JSON object with `command` (and `op`, which is `conv` if it is missing), or the command itself;
 //! empty lines and lines that begin with `#` are passed over.
 
-use std::{collections::BTreeMap, fs, path::Path, path::PathBuf, thread::available_parallelism};
+use std::{collections::BTreeMap, fs, num::NonZeroUsize, path::Path, path::PathBuf, thread::available_parallelism};
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
@@ -25,35 +25,40 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub corpus: Option<PathBuf>,
     /// With --corpus: only lines of this operation
-    #[arg(long, default_value = "conv", value_name = "OP")]
+    #[arg(long, default_value = "conv", value_name = "OP", requires = "corpus")]
     pub op: String,
     /// With --corpus: only lines of at most so many billions of multiplications
-    #[arg(long, default_value_t = 2.0, value_name = "GMAC")]
+    #[arg(long, default_value_t = 2.0, value_name = "GMAC", requires = "corpus", value_parser = limit)]
     pub max_gmac: f64,
     /// With --corpus: only lines whose tensors take at most so many billions of bytes together
-    #[arg(long, default_value_t = 1.0, value_name = "GB")]
+    #[arg(long, default_value_t = 1.0, value_name = "GB", requires = "corpus", value_parser = limit)]
     pub max_gb: f64,
     /// With --corpus: engine profiles of the reference backend, each a run of its own (default: both)
-    #[arg(long = "profile", value_enum, value_name = "PROFILE")]
+    #[arg(long = "profile", value_enum, value_name = "PROFILE", requires = "corpus")]
     pub profile: Vec<Profile>,
     /// With --corpus: only these directions (default: all)
-    #[arg(long = "direction", value_enum, value_name = "DIRECTION")]
+    #[arg(long = "direction", value_enum, value_name = "DIRECTION", requires = "corpus")]
     pub direction: Vec<Direction>,
     /// With --corpus: how many processes drive lines at the same time (default: one for each processor)
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<usize>,
+    #[arg(long, value_name = "N", requires = "corpus")]
+    pub jobs: Option<NonZeroUsize>,
 }
 
 impl Options {
     /// The profiles to run, in order.
     pub fn profiles(&self) -> Vec<Profile> {
-        if self.profile.is_empty() { Profile::value_variants().to_vec() } else { self.profile.clone() }
+        Profile::value_variants().iter().copied().filter(|profile| self.profile.is_empty() || self.profile.contains(profile)).collect()
     }
 
     /// How many processes.
     pub fn jobs(&self) -> usize {
-        self.jobs.unwrap_or_else(|| available_parallelism().map_or(1, usize::from)).max(1)
+        self.jobs.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from)
     }
+}
+
+/// A limit is a number that is not negative.
+fn limit(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|limit: &f64| *limit >= 0.0).ok_or_else(|| "a number that is not negative".into())
 }
 
 /// What the engines of the reference backend take. Other backends do not know this.
@@ -91,7 +96,7 @@ pub struct Entry {
 }
 
 /// Why a line is not driven.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skip {
     /// Of another operation.
     Operation,
@@ -101,19 +106,19 @@ pub enum Skip {
     Multiplications,
     /// Larger tensors than asked for.
     Bytes,
-    /// The driver would refuse it, or this tool cannot drive it.
-    Refused,
+    /// The driver would refuse it, or this tool cannot drive it, and why.
+    Refused(String),
 }
 
 impl Skip {
     /// The words for people.
-    pub fn text(self) -> &'static str {
+    pub fn text(&self) -> &'static str {
         match self {
             Self::Operation => "of other operations",
             Self::Direction => "without such a direction",
             Self::Multiplications => "with more multiplications",
             Self::Bytes => "with larger tensors",
-            Self::Refused => "refused",
+            Self::Refused(_) => "refused",
         }
     }
 }
@@ -128,8 +133,10 @@ pub struct Selection {
     pub driven: usize,
     /// The directions that are driven, line by line.
     pub entries: Vec<Entry>,
-    /// The others.
-    pub skipped: BTreeMap<Skip, usize>,
+    /// How many of the others, by the reason's words.
+    pub skipped: BTreeMap<&'static str, usize>,
+    /// What was refused: number of the line, and why.
+    pub refusals: Vec<(usize, String)>,
     /// What was asked for, for the summary.
     pub limits: (f64, f64),
 }
@@ -138,7 +145,7 @@ pub struct Selection {
 #[derive(Deserialize)]
 struct Object {
     op: Option<String>,
-    command: String,
+    command: Option<String>,
 }
 
 /// Reads a file and chooses.
@@ -146,35 +153,51 @@ pub fn read(file: &Path, options: &Options) -> Result<Selection> {
     if options.op != "conv" {
         return Err(Usage(format!("operation {}: only conv is driven so far", options.op)).into());
     }
-    let text = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let bytes = fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let text = String::from_utf8_lossy(&bytes);
     let limits = (options.max_gmac, options.max_gb);
-    let mut selection = Selection { file: file.into(), lines: 0, driven: 0, entries: Vec::new(), skipped: BTreeMap::new(), limits };
-    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#')) {
+    let (skipped, refusals) = (BTreeMap::new(), Vec::new());
+    let mut selection = Selection { file: file.into(), lines: 0, driven: 0, entries: Vec::new(), skipped, refusals, limits };
+    // A byte order mark is no part of the first line.
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).enumerate();
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
         selection.lines += 1;
-        match choose(line, options).with_context(|| format!("{}, line {}", file.display(), number + 1))? {
+        match choose(line, options) {
             Ok(entries) => {
                 selection.driven += 1;
                 selection.entries.extend(entries);
             }
-            Err(skip) => *selection.skipped.entry(skip).or_default() += 1,
+            Err(skip) => {
+                *selection.skipped.entry(skip.text()).or_default() += 1;
+                if let Skip::Refused(why) = skip {
+                    selection.refusals.push((number + 1, why));
+                }
+            }
         }
+    }
+    if selection.entries.is_empty() {
+        return Err(Usage(super::summary::selection(&selection) + "\nno line is driven").into());
     }
     Ok(selection)
 }
 
-/// The directions of a line, or why it is not driven. A line that cannot be read at all is an error.
-fn choose(text: &str, options: &Options) -> Result<Result<Vec<Entry>, Skip>> {
-    let object =
-        if text.trim_start().starts_with('{') { serde_json::from_str(text)? } else { Object { op: None, command: text.trim().into() } };
+/// The directions of a line, or why it is not driven.
+fn choose(text: &str, options: &Options) -> Result<Vec<Entry>, Skip> {
+    let object = if text.starts_with('{') {
+        serde_json::from_str(text).map_err(|error| Skip::Refused(error.to_string()))?
+    } else {
+        Object { op: None, command: Some(text.into()) }
+    };
     if object.op.is_some_and(|op| op != options.op) {
-        return Ok(Err(Skip::Operation));
+        return Err(Skip::Operation);
     }
-    let words = shlex::split(&object.command).context("quotes that do not end")?;
-    Ok(entries(&object.command, &words, options))
+    let command = object.command.ok_or_else(|| Skip::Refused("no command".into()))?;
+    let words = shlex::split(&command).ok_or_else(|| Skip::Refused("quotes that do not end".into()))?;
+    entries(&command, &words, options)
 }
 
 fn entries(command: &str, words: &[String], options: &Options) -> Result<Vec<Entry>, Skip> {
-    let refused = |_| Skip::Refused;
+    let refused = |usage: Usage| Skip::Refused(usage.0);
     let line = Line::parse(words).map_err(refused)?;
     let mut directions = line.directions().map_err(refused)?;
     directions.retain(|direction| options.direction.is_empty() || options.direction.contains(direction));
@@ -233,7 +256,7 @@ mod tests {
     }
 
     fn skip(line: &str) -> Option<Skip> {
-        choose(line, &options(&[])).unwrap().err()
+        choose(line, &options(&[])).err()
     }
 
     #[test]
@@ -242,29 +265,43 @@ mod tests {
         assert_eq!(skip("MIOpenDriver conv -n 1"), None);
         assert_eq!(skip(r#"{"op":"conv","command":"MIOpenDriver convfp16 -n 1 -F 3 '-_' 2"}"#), None);
         assert_eq!(skip(r#"{"op":"bnorm","command":"MIOpenDriver bnorm -n 1"}"#), Some(Skip::Operation));
-        let forward = options(&["--direction", "forward"]);
-        assert_eq!(choose("conv -n 1 -F 2", &forward).unwrap().err(), Some(Skip::Direction));
-        assert_eq!(choose("conv -n 1 -F 3", &forward).unwrap().unwrap().len(), 1);
-        assert_eq!(choose("conv -n 1", &options(&[])).unwrap().unwrap().len(), 3);
-        assert_eq!(choose("convint8 -n 1 -c 4", &options(&[])).unwrap().unwrap().len(), 1);
-        assert_eq!(skip("convint8 -n 1 -c 4 -F 2"), Some(Skip::Refused));
+        let forward = options(&["--corpus", "f", "--direction", "fwd"]);
+        assert_eq!(choose("conv -n 1 -F 2", &forward).err(), Some(Skip::Direction));
+        assert_eq!(choose("conv -n 1 -F 3", &forward).unwrap().len(), 1);
+        assert_eq!(choose("conv -n 1", &options(&[])).unwrap().len(), 3);
+        assert_eq!(choose("convint8 -n 1 -c 4", &options(&[])).unwrap().len(), 1);
+        assert!(matches!(skip("convint8 -n 1 -c 4 -F 2"), Some(Skip::Refused(_))));
         assert_eq!(skip("conv -n 128 -c 512 -k 512"), Some(Skip::Multiplications));
         assert_eq!(skip("conv -n 60000 -c 1 -k 4 -y 1 -x 1"), Some(Skip::Bytes));
-        assert_eq!(skip("conv -n 1 -m both"), Some(Skip::Refused));
-        assert!(choose("conv -n '1", &options(&[])).is_err());
-        assert!(choose("{\"op\":\"conv\"}", &options(&[])).is_err());
+        assert!(matches!(skip("conv -n 1 -m both"), Some(Skip::Refused(why)) if why.contains("mode both")));
+        assert_eq!(skip(r#"{"op":"bnorm"}"#), Some(Skip::Operation));
+        for line in ["conv -n '1", r#"{"op":"conv"}"#, "[]", "bogus -n 1", "{"] {
+            assert!(matches!(skip(line), Some(Skip::Refused(_))), "{line}");
+        }
     }
 
     #[test]
     fn one_iteration_unless_the_line_says_more() {
-        let words = |line: &str| choose(line, &options(&[])).unwrap().unwrap()[0].words.join(" ");
+        let words = |line: &str| choose(line, &options(&[])).unwrap()[0].words.join(" ");
         assert_eq!(words("conv -n 1 -V 0"), "conv -n 1 -V 0 --forw 1 --verify 1 --iter 1");
         assert_eq!(words("conv -n 1 -i 30 -F 4"), "conv -n 1 -i 30 -F 4 --forw 4 --verify 1");
     }
 
     #[test]
+    fn limits_are_numbers_that_are_not_negative() {
+        for wrong in ["nan", "-1", "much"] {
+            assert!(Command::try_parse_from(["drive", "--corpus", "f", "--max-gmac", wrong]).is_err(), "{wrong}");
+        }
+        assert!(Command::try_parse_from(["drive", "--corpus", "f", "--jobs", "0"]).is_err());
+        assert!(Command::try_parse_from(["drive", "--profile", "abi"]).is_err(), "only with a corpus");
+    }
+
+    #[test]
     fn both_profiles_are_the_default() {
         assert_eq!(options(&[]).profiles(), [Profile::Abi, Profile::MiopenProvider]);
-        assert_eq!(options(&["--profile", "miopen-provider"]).profiles(), [Profile::MiopenProvider]);
+        assert_eq!(
+            options(&["--corpus", "f", "--profile", "miopen-provider", "--profile", "miopen-provider"]).profiles(),
+            [Profile::MiopenProvider]
+        );
     }
 }

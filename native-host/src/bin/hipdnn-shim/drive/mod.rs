@@ -8,7 +8,11 @@ mod session;
 mod summary;
 mod workers;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{Write as _, stdout},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use clap::Args;
@@ -23,7 +27,8 @@ use session::{Session, Settings, drivable};
 /// Command line of `drive`.
 #[derive(Args)]
 pub struct Options {
-    /// One JSON object for each direction, instead of text
+    /// One JSON object for each direction, instead of text. With a corpus, first one that says what is driven (`selected`), and after the
+    /// records of each profile one that sums them up (`total`)
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -79,18 +84,23 @@ fn remark(options: &Options, text: &str) {
 fn drive_corpus(options: &Options, file: PathBuf) -> Result<ExitCode> {
     let selection = corpus::read(&file, &options.corpus)?;
     let mut failed = 0;
-    if !options.json {
-        println!("{}\n", summary::selection(&selection));
+    let mut out = stdout();
+    if options.json {
+        writeln!(out, "{}", summary::selection_json(&selection))?;
+    } else {
+        writeln!(out, "{}\n", summary::selection(&selection))?;
     }
     for profile in options.corpus.profiles() {
         let outcomes = workers::drive(&options.settings, profile, &selection.entries, options.corpus.jobs())?;
         let summary = summary::Summary::of(profile.name(), &selection.entries, &outcomes);
         failed += summary.failed();
         if options.json {
-            outcomes.iter().for_each(|outcome| println!("{}", outcome.json(profile.name())));
-            println!("{}", serde_json::to_string(&summary)?);
+            for outcome in &outcomes {
+                writeln!(out, "{}", outcome.json(profile.name()))?;
+            }
+            writeln!(out, "{}", serde_json::to_string(&summary)?)?;
         } else {
-            println!("{summary}");
+            writeln!(out, "{summary}")?;
         }
     }
     Ok(ExitCode::from(u8::from(failed > 0)))

@@ -27,6 +27,8 @@ use crate::{
 const HIP_VARIABLE: &str = "MIOPEN_HIPDNN_HIP_LIBRARY";
 /// The number that the GEMM algorithm has in every direction.
 const GEMM: i32 = 0;
+/// The most iterations: every one leaves a line in the trace.
+const MAX_ITERATIONS: i64 = 100_000;
 /// The longest tensor that is driven: inputs are kept in double precision for the check.
 const MAX_ELEMENTS: i64 = 1 << 30;
 /// Where a native MIOpen for the shim may lie beside this executable.
@@ -53,7 +55,7 @@ pub struct Settings {
     #[arg(long, value_enum, default_value = "on")]
     pub forwarding: Forwarding,
     /// Leave the environment as it is: no variable of the shim is set
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["native", "backend", "forwarding"])]
     pub keep_environment: bool,
 }
 
@@ -74,13 +76,29 @@ pub fn drivable(convolution: &Convolution, line: &Line) -> Result<(), Usage> {
     if [&convolution.x, &convolution.w, &convolution.y].iter().any(|t| t.elements() > MAX_ELEMENTS) {
         return Err(Usage(format!("not driven yet: tensors of more than {MAX_ELEMENTS} elements (translate takes them)")));
     }
-    if line.base == Base::ConvInt8 && line.directions()?.iter().any(|direction| *direction != Direction::Forward) {
+    if padded(convolution) > MAX_ELEMENTS {
+        return Err(Usage(format!("not driven: pads that make more than {MAX_ELEMENTS} elements of the input (translate takes them)")));
+    }
+    let gradients = line.directions()?.iter().any(|direction| *direction != Direction::Forward);
+    if line.base == Base::ConvInt8 && gradients {
         return Err(Usage("convint8 has no gradients: -F 1".into()));
     }
-    if line.integer("iter") < 0 {
-        return Err(Usage(format!("iter is {}, but must be at least 0", line.integer("iter"))));
+    let plain = convolution.x.vector == 1;
+    let ordinary = !gradients && !convolution.transposed && matches!(line.base, Base::ConvFp16 | Base::ConvInt8);
+    if !plain && !(ordinary && convolution.x.layout == "NCHW" && convolution.y.layout == "NCHW") {
+        return Err(Usage("vectors of channels: only convfp16 and convint8, forward (-F 1), not transposed, x and y NCHW".into()));
+    }
+    if !(0..=MAX_ITERATIONS).contains(&line.integer("iter")) {
+        return Err(Usage(format!("iter is {}, but must be between 0 and {MAX_ITERATIONS}", line.integer("iter"))));
     }
     Ok(())
+}
+
+/// How many elements what windows slide over has with its pads.
+fn padded(convolution: &Convolution) -> i64 {
+    let image = if convolution.transposed { &convolution.y } else { &convolution.x };
+    let spatial = image.dims[2..].iter().zip(&convolution.pads).map(|(length, pad)| pad.saturating_mul(2).saturating_add(*length));
+    image.dims[..2].iter().copied().chain(spatial).fold(1, i64::saturating_mul)
 }
 
 /// The loaded libraries of this process. There can be one: the shim reads its environment once.
@@ -94,7 +112,7 @@ pub struct Session {
 impl Session {
     /// Sets the environment and loads the libraries.
     pub fn open(settings: &Settings) -> Result<Self> {
-        let trace = if settings.keep_environment { TraceFile::of_environment() } else { Some(TraceFile::temporary()?) };
+        let mut trace = if settings.keep_environment { TraceFile::of_environment() } else { Some(TraceFile::temporary()?) };
         if !settings.keep_environment {
             set_environment(settings, trace.as_ref().map(TraceFile::path));
         }
@@ -102,6 +120,11 @@ impl Session {
         let named = settings.hip.clone().or_else(|| env::var_os(HIP_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from));
         let hip = Hip::load(named.as_deref())?;
         let miopen = MiOpen::load(settings.shim.as_deref())?;
+        // Without a native library this fails as every call will, and each line says so.
+        let _ = miopen.begin();
+        if let Some(trace) = &mut trace {
+            trace.opened();
+        }
         Ok(Self { hip, miopen, trace, forwards: forwards(settings) })
     }
 
@@ -353,7 +376,13 @@ mod tests {
             drivable(&Convolution::from_line(&line).unwrap(), &line).err().map(|usage| usage.0)
         };
         assert_eq!(refusal("conv"), None);
-        assert_eq!(refusal("conv -c 4 -k 4 -Z 1 -L 4"), None);
+        assert_eq!(refusal("convfp16 -c 4 -k 4 -Z 1 -L 4 -F 1"), None);
+        for line in ["conv -c 4 -k 4 -Z 1 -L 4 -F 1", "convfp16 -c 4 -k 4 -Z 1 -L 4", "convfp16 -c 4 -k 4 -Z 1 -L 4 -F 1 -I CHWN"] {
+            assert!(refusal(line).unwrap().contains("vectors"), "{line}");
+        }
+        assert!(refusal("conv -n 1 -c 1 -k 1 -l 1073741823 -p 1073741823").unwrap().contains("pads"));
+        assert!(refusal("conv -i 2000000000").unwrap().contains("iter"));
+        assert!(refusal("convint8 -c 4 -F 2").unwrap().contains("gradients"));
         assert!(refusal("conv -R bf8").unwrap().contains("cast"));
         assert!(refusal("conv -n 65536 -c 65536 -k 1").unwrap().contains("more than"));
         assert!(refusal("conv -i -1").unwrap().contains("iter"));

@@ -7,13 +7,18 @@ use std::{
 
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
     corpus::{Entry, Selection},
     workers::Outcome,
 };
+use hipdnn_host::rules::HostRule;
+
 use crate::flags::Direction;
 
+/// How many refusals are told in words.
+const REFUSALS_TOLD: usize = 5;
 /// How many failures are told in words.
 const FAILURES_TOLD: usize = 20;
 
@@ -73,11 +78,18 @@ impl Summary {
                     *self.rules.entry(rule.clone()).or_default() += 1;
                 }
                 let good = seen.status == 0 && seen.failure.is_none() && seen.verified == Some(true);
-                (!good).then(|| seen.failure.unwrap_or_else(|| format!("status {}, verified {:?}", seen.status, seen.verified)))
+                // Right numbers of native's say nothing about a hipDNN that was not there.
+                let absent = seen.rule.filter(|rule| rule == HostRule::BackendUnavailable.id()).map(|rule| {
+                    let message = seen.message.unwrap_or_default();
+                    format!("{rule}: {message}")
+                });
+                absent.or_else(|| {
+                    (!good).then(|| seen.failure.unwrap_or_else(|| format!("status {}, verified {:?}", seen.status, seen.verified)))
+                })
             }
         };
         one.failed = usize::from(fault.is_some());
-        self.failures.extend(fault.map(|fault| format!("{}: {fault}", entry.command)));
+        self.failures.extend(fault.map(|fault| format!("{} ({}): {fault}", entry.command, entry.direction.name())));
         self.all.add(one);
         self.types.entry(entry.dtype).or_default().add(one);
         self.directions.entry(entry.direction).or_default().add(one);
@@ -102,11 +114,15 @@ impl Counts {
 /// Which lines of a file are driven, and why the others are not.
 pub fn selection(selection: &Selection) -> String {
     let (gmac, gb) = selection.limits;
-    let skipped: Vec<String> = selection.skipped.iter().map(|(skip, lines)| format!("{lines} {}", skip.text())).collect();
+    let skipped: Vec<String> = selection.skipped.iter().map(|(words, lines)| format!("{lines} {words}")).collect();
     let skipped = if skipped.is_empty() { String::new() } else { format!("; not driven: {}", skipped.join(", ")) };
     let name = selection.file.file_name().unwrap_or_default().to_string_lossy();
     let (directions, driven, lines) = (selection.entries.len(), selection.driven, selection.lines);
-    format!("{name}: {directions} directions of {driven} of {lines} lines (at most {gmac} GMAC and {gb} GB){skipped}")
+    let mut text = format!("{name}: {directions} directions of {driven} of {lines} lines (at most {gmac} GMAC and {gb} GB){skipped}");
+    for (number, why) in selection.refusals.iter().take(REFUSALS_TOLD) {
+        text += &format!("\nrefused line {number}: {why}");
+    }
+    text
 }
 
 impl Display for Summary {
@@ -132,6 +148,16 @@ impl Display for Summary {
     }
 }
 
+/// The same as JSON.
+pub fn selection_json(selection: &Selection) -> Value {
+    let (gmac, gb) = selection.limits;
+    let refusals: Vec<Value> = selection.refusals.iter().map(|(line, why)| json!({ "line": line, "why": why })).collect();
+    json!({
+        "selected": selection.entries.len(), "driven": selection.driven, "lines": selection.lines, "max_gmac": gmac, "max_gb": gb,
+        "skipped": selection.skipped, "refused": refusals,
+    })
+}
+
 fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
@@ -145,8 +171,6 @@ fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn entry(dtype: &'static str) -> Entry {
@@ -162,14 +186,18 @@ mod tests {
             Ok(json!({"route": "hipdnn", "status": 0, "verified": null})),
             Ok(json!({"route": "failed", "status": 7, "verified": null, "failure": "returned 7"})),
             Err("signal: 11".to_string()),
+            Ok(json!({"route": "native", "rule": "host.backend.unavailable", "message": "no hipDNN", "status": 0, "verified": true})),
         ];
         let outcomes: Vec<Outcome> = outcomes.into_iter().map(|record| Outcome::of("line", record)).collect();
-        let entries: Vec<Entry> = ["fp32", "fp16", "fp16", "fp16", "bf16", "bf16"].map(entry).to_vec();
+        let entries: Vec<Entry> = ["fp32", "fp16", "fp16", "fp16", "bf16", "bf16", "int8"].map(entry).to_vec();
         let summary = Summary::of("abi", &entries, &outcomes);
-        assert_eq!(summary.all, Counts { lines: 6, forwarded: 3, declined: 1, verified: 2, failed: 4 });
+        assert_eq!(summary.all, Counts { lines: 7, forwarded: 3, declined: 2, verified: 3, failed: 5 });
         assert_eq!(summary.types["fp16"], Counts { lines: 3, forwarded: 2, declined: 1, verified: 1, failed: 2 });
         let text = summary.to_string();
-        assert!(text.contains("| profile `abi` | driven |") && text.contains("| `tensor.type.cast` |     1 |"), "{text}");
-        assert!(text.contains("FAILED bf16 line: signal: 11") && text.contains("FAILED fp16 line: status 0, verified None"), "{text}");
+        assert!(text.contains("| profile `abi` | driven |") && text.contains("| `tensor.type.cast` "), "{text}");
+        assert!(
+            text.contains("FAILED bf16 line (fwd): signal: 11") && text.contains("FAILED fp16 line (fwd): status 0, verified None"),
+            "{text}"
+        );
     }
 }

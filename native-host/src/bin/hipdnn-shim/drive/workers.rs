@@ -9,7 +9,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use anyhow::{Context as _, Result};
@@ -21,7 +21,10 @@ use super::{
     corpus::{Entry, Profile},
     session::{Forwarding, Session, Settings, drivable},
 };
-use crate::{convolution::Convolution, flags::Line};
+use crate::{
+    convolution::Convolution,
+    flags::{Direction, Line},
+};
 
 /// The reference backend's variable for the profile.
 const PROFILE_VARIABLE: &str = "REFERENCE_HIPDNN_PROFILE";
@@ -30,6 +33,8 @@ const PROFILE_VARIABLE: &str = "REFERENCE_HIPDNN_PROFILE";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     command: String,
+    direction: Direction,
+    dtype: &'static str,
     record: Result<Value, String>,
 }
 
@@ -41,6 +46,8 @@ pub struct Seen {
     pub route: String,
     /// The rule that declined it.
     pub rule: Option<String>,
+    /// Offending values, or the error.
+    pub message: Option<String>,
     /// MIOpen's status.
     pub status: i32,
     /// Whether the output was looked at and is right.
@@ -61,7 +68,10 @@ impl Outcome {
     pub fn json(&self, profile: &str) -> Value {
         let mut value = match &self.record {
             Ok(record) => record.clone(),
-            Err(failure) => json!({ "command": self.command, "failure": failure, "verified": null }),
+            Err(failure) => json!({
+                "command": self.command, "op": "conv", "dtype": self.dtype, "direction": self.direction, "route": "none",
+                "failure": failure, "verified": null,
+            }),
         };
         value["profile"] = profile.into();
         value
@@ -69,12 +79,15 @@ impl Outcome {
 
     #[cfg(test)]
     pub fn of(command: &str, record: Result<Value, String>) -> Self {
-        Self { command: command.into(), record }
+        Self { command: command.into(), direction: Direction::Forward, dtype: "fp32", record }
     }
 }
 
 /// A worker: answers one record for each line of words on stdin.
 pub fn serve(settings: &Settings) -> Result<ExitCode> {
+    // Nobody would read the answers of a worker whose parent is gone.
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let mut session = Session::open(settings)?;
     for words in stdin().lock().lines() {
         let answer = answer(&mut session, &words?).unwrap_or_else(|error| json!({ "failure": format!("{error:#}") }));
@@ -134,19 +147,20 @@ fn progress(profile: Profile, lines: usize) -> Result<ProgressBar> {
     Ok(ProgressBar::new(lines as u64).with_style(style).with_prefix(profile.name()))
 }
 
-/// Has a line driven, by the worker there is or a new one.
+/// Has a line driven, by the worker there is or a new one. A worker that ended after its last line is nobody's fault.
 fn ask(worker: &mut Option<Worker>, settings: &Settings, profile: Profile, entry: &Entry) -> Outcome {
-    let record = match worker.take().map_or_else(|| Worker::start(settings, profile), Ok) {
+    let alive = worker.take().and_then(Worker::alive);
+    let record = match alive.map_or_else(|| Worker::start(settings, profile), Ok) {
         Err(error) => Err(format!("{error:#}")),
         Ok(mut started) => match started.ask(&entry.words) {
             Ok(record) => {
                 *worker = Some(started);
                 Ok(record)
             }
-            Err(error) => Err(format!("{error:#}; {}", started.end())),
+            Err(error) => Err(format!("{error}; {}", started.end())),
         },
     };
-    Outcome { command: format!("{} ({})", entry.command, entry.direction.name()), record }
+    Outcome { command: entry.command.clone(), direction: entry.direction, dtype: entry.dtype, record }
 }
 
 /// A process that drives lines.
@@ -154,33 +168,42 @@ struct Worker {
     process: Child,
     words: ChildStdin,
     records: Lines<BufReader<ChildStdout>>,
+    /// Reads what it says on stderr, and keeps the last of it.
+    complaints: JoinHandle<String>,
 }
 
 impl Worker {
     fn start(settings: &Settings, profile: Profile) -> Result<Self> {
         let mut command = Command::new(env::current_exe()?);
         command.args(["drive", "--worker"]).args(arguments(settings)).env(PROFILE_VARIABLE, profile.name());
-        // Native says on stderr what it does not implement: for a whole corpus that is noise, and the record holds the status.
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().context("starting a worker")?;
         let words = process.stdin.take().context("no pipe to the worker")?;
         let records = BufReader::new(process.stdout.take().context("no pipe from the worker")?).lines();
-        Ok(Self { process, words, records })
+        let stderr = BufReader::new(process.stderr.take().context("no pipe from the worker")?);
+        let complaints = thread::spawn(move || stderr.lines().map_while(Result::ok).last().unwrap_or_default());
+        Ok(Self { process, words, records, complaints })
+    }
+
+    /// The worker, unless it has ended.
+    fn alive(mut self) -> Option<Self> {
+        matches!(self.process.try_wait(), Ok(None)).then_some(self)
     }
 
     fn ask(&mut self, words: &[String]) -> Result<Value> {
-        // If it is gone, what it said last is not known, but how it ended is.
-        const GONE: &str = "the process that drove it ended (drive the line alone to see why)";
+        const GONE: &str = "the process that drove it ended";
         writeln!(self.words, "{}", json!(words)).context(GONE)?;
         let record = self.records.next().context(GONE)?.context(GONE)?;
         serde_json::from_str(&record).context("no record")
     }
 
-    /// How the process ended, which is made sure of.
+    /// How the process ended, which is made sure of, and what it said last.
     fn end(mut self) -> String {
         // It ended by itself, or is of no use any more.
         let _ = self.process.kill();
-        self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+        let status = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        let last = self.complaints.join().unwrap_or_default();
+        if last.is_empty() { status } else { format!("{status}; {last}") }
     }
 }
 
