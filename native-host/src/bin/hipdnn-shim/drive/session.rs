@@ -83,9 +83,9 @@ pub fn drivable(convolution: &Convolution, line: &Line) -> Result<(), Usage> {
     if line.base == Base::ConvInt8 && gradients {
         return Err(Usage("convint8 has no gradients: -F 1".into()));
     }
-    let plain = convolution.x.vector == 1;
-    let ordinary = !gradients && !convolution.transposed && matches!(line.base, Base::ConvFp16 | Base::ConvInt8);
-    if !plain && !(ordinary && convolution.x.layout == "NCHW" && convolution.y.layout == "NCHW") {
+    let packed = [&convolution.x, &convolution.y].iter().all(|tensor| tensor.layout == "NCHW");
+    let computed = packed && !gradients && !convolution.transposed && matches!(line.base, Base::ConvFp16 | Base::ConvInt8);
+    if convolution.x.vector > 1 && !computed {
         return Err(Usage("vectors of channels: only convfp16 and convint8, forward (-F 1), not transposed, x and y NCHW".into()));
     }
     if !(0..=MAX_ITERATIONS).contains(&line.integer("iter")) {
