@@ -193,6 +193,8 @@ impl Host {
         let key = KeyBuffer::convolution(&call.problem);
         let mut phases = Phases::default();
         let mut bound = state.lock();
+        // Whatever becomes of this call, the time of an earlier one is not its time.
+        bound.set_timed(false);
         let mut cold = false;
         let result = check_pointers(call).and_then(|alignment| {
             let index = match bound.find(key.words(), || key.hash(), alignment) {
@@ -431,8 +433,10 @@ impl Host {
         // From here on the call is hipDNN's, whatever happens.
         ready.plan.execute(handle, slot)?;
         ready.executed = true;
-        let stopped = started && bound.timer(&backend.hip).is_some_and(|timer| timer.stop(stream).is_ok());
-        bound.set_timed(stopped);
+        if started {
+            let stopped = bound.timer(&backend.hip).is_some_and(|timer| timer.stop(stream).is_ok());
+            bound.set_timed(stopped);
+        }
         if let Some(start) = timed {
             phases.set(if first { Phase::FirstExecute } else { Phase::Execute }, start.elapsed());
         }

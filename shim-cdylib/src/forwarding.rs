@@ -58,10 +58,10 @@ fn classic(entry: &Classic, frame: &Frame, forwarding: &Forwarding) -> Decision 
     let (Some(state), Some(x), Some(w), Some(convolution), Some(y), Some(result)) =
         (handles.get(&(frame.integer(0) as usize)), x, w, convolutions.get(&(frame.integer(6) as usize)), y, tensor(RESULT))
     else {
-        return declined(forwarding, entry.name, HostRule::DescriptorUnrecorded, "a handle or descriptor of this call");
+        return declined(frame, forwarding, entry.name, HostRule::DescriptorUnrecorded, "a handle or descriptor of this call");
     };
     let (Some(alpha), Some(beta)) = (scalar(frame.pointer(1), result), scalar(frame.pointer(8), result)) else {
-        return declined(forwarding, entry.name, HostRule::ScalingNull, "alpha or beta");
+        return declined(frame, forwarding, entry.name, HostRule::ScalingNull, "alpha or beta");
     };
     let algorithm = Some(frame.int(7).cast_unsigned());
     let call = ConvolutionCall {
@@ -79,10 +79,7 @@ fn classic(entry: &Classic, frame: &Frame, forwarding: &Forwarding) -> Decision 
             }
             Decision::Done(errors::note(error.status) as u64)
         }
-        Outcome::Native => {
-            state.forget_time();
-            native(forwarding)
-        }
+        Outcome::Native => native(forwarding),
     }
 }
 
@@ -103,15 +100,16 @@ pub fn kernel_time(frame: &Frame, forwarding: &Forwarding) -> Decision {
     }
 }
 
-/// A call that executes something natively, on a handle: its time is native's. Seen only while profiling, see
-/// [`stubs::Bound::watch_everything`].
+/// A call that executes something natively, on a handle: its time is native's. Calls that are not routed are seen only while profiling,
+/// see [`stubs::Bound::watch_everything`].
 pub fn passed(frame: &Frame, forwarding: &Forwarding) {
     if let Some(state) = forwarding.records.handles.pin().get(&(frame.integer(0) as usize)) {
         state.forget_time();
     }
 }
 
-fn declined(forwarding: &Forwarding, call: &'static str, rule: HostRule, message: &str) -> Decision {
+fn declined(frame: &Frame, forwarding: &Forwarding, call: &'static str, rule: HostRule, message: &str) -> Decision {
+    passed(frame, forwarding);
     forwarding.host.decline_unmade(call, rule, message);
     native(forwarding)
 }

@@ -82,16 +82,18 @@ pub unsafe extern "C-unwind" fn decide(frame: &Frame) -> Verdict {
     if INSIDE.get() || callers::is_internal(frame.return_address) {
         return Verdict::native(native);
     }
-    let (Some(forwarding), Some(handler)) = (&bound.forwarding, bound.handler(index)) else {
+    let Some(forwarding) = &bound.forwarding else {
         errors::unmark();
-        if let Some(forwarding) = bound.forwarding.as_ref().filter(|_| stubs::executes(index)) {
-            let _ = guarded(|| forwarding::passed(frame, forwarding));
-        }
         return Verdict::native(native);
     };
-    if !matches!(handler, Handler::Route(_)) {
+    let handler = bound.handler(index);
+    if !matches!(handler, Some(Handler::Route(_))) {
         errors::unmark();
+        if stubs::executes(index) {
+            let _ = guarded(|| forwarding::passed(frame, forwarding));
+        }
     }
+    let Some(handler) = handler else { return Verdict::native(native) };
     match handler {
         Handler::Route(route) => match guarded(|| route(frame, forwarding)) {
             Some(Decision::Native) => Verdict::native(native),

@@ -218,6 +218,22 @@ fn a_translators_decline_is_remembered() {
     assert_eq!(host.census()[CALL].declined["conv.attribute.deterministic"], 100);
 }
 
+#[test]
+fn the_time_of_an_earlier_call_is_not_the_last_ones() {
+    let (host, mut setup) = (host(), Setup::new(2, 0, 0));
+    let state = host.register(null_mut());
+    assert!(matches!(setup.run(&host, &state), Outcome::Served));
+    assert_eq!(state.kernel_time(), None, "nobody asked for times");
+    state.set_profiling(true);
+    let pointers = setup.buffers.each_mut().map(Buffer::pointer);
+    for _ in 0..2 {
+        assert!(matches!(setup.run(&host, &state), Outcome::Served));
+        assert!(state.kernel_time().is_some_and(|milliseconds| milliseconds > 0.0));
+        assert!(matches!(setup.run_on(&host, &state, [pointers[0]; 3]), Outcome::Native));
+        assert_eq!(state.kernel_time(), None, "a declined call's time is native's");
+    }
+}
+
 /// y = 2·conv + 3·y, twice: the old output is read where it is written, and only there.
 #[test]
 fn scaling_reads_the_old_output() {

@@ -20,7 +20,6 @@
 pub mod abi;
 mod bytes;
 mod calls;
-mod capture;
 mod descriptor;
 mod engine;
 mod error;
@@ -33,6 +32,7 @@ mod journal;
 mod last_error;
 mod plan;
 mod registry;
+mod stream;
 mod value;
 
 pub use error::{Error, Result};

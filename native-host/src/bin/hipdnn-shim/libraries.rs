@@ -242,6 +242,13 @@ pub struct Calls {
     workspace_order: [usize; 3],
 }
 
+impl Calls {
+    /// Which of x, w and y is computed.
+    pub fn result(&self) -> usize {
+        self.operands[2]
+    }
+}
+
 /// What the driver calls for a direction.
 pub fn calls(direction: Direction) -> &'static Calls {
     match direction {
@@ -473,7 +480,7 @@ impl Call<'_> {
 
     /// The memory of what is computed.
     pub fn result(&self) -> &Buffer<'_> {
-        self.buffers[calls(self.direction).operands[2]]
+        self.buffers[calls(self.direction).result()]
     }
 }
 

@@ -46,7 +46,8 @@ impl Generator {
     }
 }
 
-/// Values of a tensor, for its whole extent: integers and what they are multiplied with. Sums of their products are exact.
+/// Values of a tensor, for its whole extent (or none, of one that is computed): integers and what they are multiplied with. Sums of their products are exact.
+#[derive(Default)]
 pub struct Values {
     numerators: Vec<i16>,
     scale: f64,

@@ -229,12 +229,14 @@ impl Run<'_> {
         }
         let tensors = [self.miopen.tensor(&c.x)?, self.miopen.tensor(&c.w)?, self.miopen.tensor(&c.y)?];
         let convolution = self.convolution_descriptor()?;
-        // The result's values are not looked at: it is poisoned, and computed.
-        let values = [Values::input(&c.x, 0), Values::input(&c.w, 1), Values::input(&c.y, 2)];
-        let upload = |position: usize, tensor: &Tensor| {
-            if std::ptr::eq(tensor, self.result()) { self.poisoned() } else { self.upload(tensor.data_type, &values[position]) }
-        };
-        let buffers = [upload(0, &c.x)?, upload(1, &c.w)?, upload(2, &c.y)?];
+        let inputs = [&c.x, &c.w, &c.y];
+        let result = calls(self.direction).result();
+        // The result has no values: it is poisoned, and computed.
+        let input = |position: usize| if position == result { Values::default() } else { Values::input(inputs[position], position as u64) };
+        let values: [Values; 3] = std::array::from_fn(input);
+        let upload =
+            |position: usize| if position == result { self.poisoned() } else { self.upload(inputs[position].data_type, &values[position]) };
+        let buffers = [upload(0)?, upload(1)?, upload(2)?];
         let call =
             Call { direction: self.direction, handle: &handle, convolution: &convolution, tensors: &tensors, buffers: buffers.each_ref() };
         let (algorithm, workspace) = self.find(&call, record)?;
@@ -250,11 +252,8 @@ impl Run<'_> {
 
     /// The tensor that is computed.
     fn result(&self) -> &Tensor {
-        match self.direction {
-            Direction::Forward => &self.convolution.y,
-            Direction::BackwardData => &self.convolution.x,
-            Direction::BackwardWeights => &self.convolution.w,
-        }
+        let c = self.convolution;
+        [&c.x, &c.w, &c.y][calls(self.direction).result()]
     }
 
     fn convolution_descriptor(&self) -> Result<Owned, CallError> {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use hipdnn_host::rules::HostRule;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -13,8 +14,6 @@ use super::{
     corpus::{Entry, Selection},
     workers::Outcome,
 };
-use hipdnn_host::rules::HostRule;
-
 use crate::flags::Direction;
 
 /// How many refusals are told in words.

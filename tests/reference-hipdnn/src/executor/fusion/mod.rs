@@ -17,9 +17,9 @@ use super::{
     pointwise::Pointwise,
 };
 use crate::{
-    capture,
     error::Result,
     graph::{Graph, Node, Tensor},
+    stream,
 };
 
 /// A graph that can run.
@@ -94,6 +94,6 @@ impl Executable for Fusion {
         // tensors and the steps' own workspace are parts of the workspace that do not overlap, and steps run one after the other. What
         // shares memory with an output was checked.
         let works = self.steps.iter().map(|step| unsafe { step.work(&arguments, own) }).collect::<Result<Vec<_>>>()?;
-        capture::run_or_record(stream, move || works.iter().for_each(|work| work()))
+        stream::queue(stream, move || works.iter().for_each(|work| work()))
     }
 }
