@@ -1,5 +1,6 @@
-//! What all families ask of a tensor descriptor: types, dimensions, strides, layouts. Checks only; which of them is a rule, and under
-//! which id, is each family's business.
+//! What all families ask of a tensor descriptor: types, dimensions, strides, layouts. Checks here, the rules made of them in [`rules`].
+
+pub mod rules;
 
 use alloc::{format, string::String, vec::Vec};
 
