@@ -24,6 +24,10 @@ use crate::{
 /// the engine search.
 const MAX_SPATIAL: usize = 5;
 
+/// MIOpen's number, in all three directions, of the algorithm under which hipDNN's plans are listed in Find. A caller that names it has
+/// what it asked for.
+const IMPLICIT_GEMM: u32 = 5;
+
 /// MIOpen's numbers of `miopenConvolutionAttrib_t`.
 mod attribute_number {
     pub const FP16_ALTERNATIVE: u32 = 0;
@@ -83,12 +87,24 @@ pub static RULES: &[Rule<Problem>] = &[
     Rule { id: "conv.attribute.unknown", reason: "a convolution attribute that these rules do not know", check: unknown_attribute },
 ];
 
-/// What is mapped, but not to the letter.
-pub static NOTES: &[Note<Problem>] = &[Note {
-    id: "conv.algorithm.ignored",
-    reason: "the caller named an algorithm; hipDNN's heuristics choose the engine",
-    applies: |problem| problem.algorithm.is_some(),
-}];
+/// What is mapped, but not to the letter. Those with the id of a rule name it for the host, should no engine take the graph.
+pub static NOTES: &[Note<Problem>] = &[
+    Note {
+        id: "conv.algorithm.ignored",
+        reason: "the caller named an algorithm; hipDNN's heuristics choose the engine",
+        applies: |problem| problem.algorithm.is_some_and(|algorithm| algorithm != IMPLICIT_GEMM),
+    },
+    Note {
+        id: "conv.scaling.alpha",
+        reason: "alpha is not 1: an operation behind the convolution, which few engines take",
+        applies: arithmetic::scales_sums,
+    },
+    Note {
+        id: "conv.scaling.beta",
+        reason: "beta is not 0: the old output is read by an operation behind the convolution, which few engines take",
+        applies: arithmetic::accumulates,
+    },
+];
 
 impl Tensors for Problem {
     fn any_tensor(&self, check: &dyn Fn(Named<'_>) -> Option<String>) -> Option<String> {
