@@ -1,7 +1,7 @@
 /* Convolutions in the classic style, the way PyTorch and ONNX Runtime call them: how much workspace, Find on the real tensors, and then
  * the algorithm of the best result with the memory that it names. All directions.
  *
- * usage: find [plain|benchmark|deterministic|request4|noworkspace|short|nofind|misaligned|shared|algorithm N|other-handle]
+ * usage: find [plain|benchmark|deterministic|request4|noworkspace|short|nofind|misaligned|shared|algorithm N|other-handle|captured]
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
 
@@ -84,13 +84,43 @@ static void step_elsewhere(struct problem *p, enum direction direction, int algo
     step(&moved, direction, algorithm, bytes);
 }
 
+/* Calls a function of HIP, which a program that captures its stream is linked with. */
+static void *hip;
+#define HIP(name, types, ...) do { \
+    int (*f_) types = (int (*) types)dlsym(hip, #name); \
+    int error_ = f_ ? f_(__VA_ARGS__) : -1; \
+    if (error_) { printf("%s: %d\n", #name, error_); exit(1); } \
+} while (0)
+
+static miopenAcceleratorQueue_t stream;
+
+/* PyTorch's graphs: the step is captured instead of run, and the graph is launched. */
+static void step_captured(struct problem *p, enum direction direction, int algorithm, size_t bytes) {
+    void *graph, *executable, *workspace = bytes > 0 ? allocate(bytes) : NULL;
+    poison(p, direction);
+    HIP(hipStreamBeginCapture, (void *, int), stream, 1);
+    miopenStatus_t status = run(p, direction, algorithm, workspace, bytes);
+    HIP(hipStreamEndCapture, (void *, void **), stream, &graph);
+    SAY("nothing ran yet %d", isnan(output_of(p, direction)->data[0]) != 0);
+    HIP(hipGraphInstantiate, (void **, void *, void *, char *, size_t), &executable, graph, NULL, NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        poison(p, direction);
+        HIP(hipGraphLaunch, (void *, void *), executable, stream);
+        HIP(hipStreamSynchronize, (void *), stream);
+        show(p, direction, status);
+    }
+    HIP(hipGraphExecDestroy, (void *), executable);
+    HIP(hipGraphDestroy, (void *), graph);
+    free(workspace);
+}
+
 static void one(struct problem *p, enum direction direction, int stored) {
     miopenConvAlgoPerf_t perf[MOST + 1];
     int count = -1, request = is("request4") || is("algorithm") ? MOST : 1;
     size_t bytes = 0;
     prepare(p, direction);
     CHECK(workspace_size(p, direction, &bytes));
-    SAY("workspace %zu", bytes);
+    SAY("bytes %zu", bytes);
     if (is("nofind")) {
         poison(p, direction);
         show(p, direction, run(p, direction, miopenConvolutionFwdAlgoImplicitGEMM, NULL, 0));
@@ -112,6 +142,7 @@ static void one(struct problem *p, enum direction direction, int stored) {
     for (int i = 0; i < count; i++) SAY("perf %d %zu", (int)perf[i].fwd_algo, perf[i].memory);
     for (int i = 0; i < count; i++) SAY("in the workspace %d, timed %d", perf[i].memory <= bytes, perf[i].time >= 0);
     if (is("misaligned") || is("shared")) step_elsewhere(p, direction, (int)perf[0].fwd_algo, perf[0].memory);
+    else if (is("captured")) step_captured(p, direction, (int)perf[0].fwd_algo, perf[0].memory);
     else if (is("algorithm")) step(p, direction, stored, bytes);
     else for (int i = 0; i < (is("request4") ? count : 1); i++) step(p, direction, (int)perf[i].fwd_algo, perf[i].memory);
     if (is("other-handle")) {
@@ -128,6 +159,10 @@ int main(int argc, char **argv) {
     what = argc > 1 ? argv[1] : "plain";
     int stored = argc > 2 ? atoi(argv[2]) : 0;
     CHECK(miopenCreate(&handle));
+    if (is("captured")) {
+        hip = dlopen("libamdhip64.so.7", RTLD_LAZY);
+        HIP(hipStreamCreateWithFlags, (void *, unsigned), &stream, 1);
+    }
     for (int i = 0; i < PROBLEMS; i++) {
         struct problem *p = &problems[i];
         make_problem(p);
@@ -135,7 +170,7 @@ int main(int argc, char **argv) {
         CHECK(miopenSetConvolutionAttribute(p->convolution, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, is("deterministic")));
         if (is("benchmark")) CHECK(miopenSetConvolutionFindMode(p->convolution, miopenConvolutionFindModeNormal));
         for (int d = 0; d < DIRECTIONS; d++) {
-            CHECK(miopenSetStream(handle, NULL));
+            CHECK(miopenSetStream(handle, stream));
             one(p, (enum direction)d, stored);
         }
         destroy_problem(p);
