@@ -1,10 +1,13 @@
 /* Convolutions in the find-2.0 style, the way MIGraphX calls them: a problem, its solution found on preallocated memory, saved as a blob;
  * then, there or in another process, loaded and run. All directions.
  *
- * usage: find2 [plain|gone|unprepared] [FOLDER]   also writes each blob into the folder
+ * usage: find2 [plain|many|gone|unprepared] [FOLDER]   also writes each blob into the folder
  *        find2 load FOLDER                        loads them from there, and runs them
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
+
+/* MIGraphX wants one solution. */
+enum { MANY = 4 };
 
 static miopenHandle_t handle;
 static const char *what, *folder;
@@ -51,8 +54,8 @@ static void spoil(struct problem *p) {
 }
 
 static miopenSolution_t find(struct problem *p, enum direction direction) {
-    size_t bytes = 0, found = 0;
-    miopenSolution_t solution = NULL;
+    size_t bytes = 0, found = 0, room = is("many") ? MANY : 1;
+    miopenSolution_t solutions[MANY + 1] = {NULL};
     miopenFindOptions_t options = NULL;
     CHECK(workspace_size(p, direction, &bytes));
     void *workspace = bytes > 0 ? allocate(bytes) : NULL;
@@ -66,13 +69,14 @@ static miopenSolution_t find(struct problem *p, enum direction direction) {
         CHECK(miopenSetFindOptionPreallocatedTensor(options, miopenTensorConvolutionY, p->y.data));
         CHECK(miopenSetFindOptionPreallocatedWorkspace(options, workspace, bytes));
     }
-    SAY("find %d", miopenFindSolutions(handle, problem, options, &solution, &found, 1));
-    SAY("found %zu", found);
+    SAY("find %d", miopenFindSolutions(handle, problem, options, solutions, &found, room));
+    SAY("found %zu, within the room %d, no more written %d", found, found <= room, found <= room && !solutions[found]);
     wait_for_device();
     if (options) CHECK(miopenDestroyFindOptions(options));
     CHECK(miopenDestroyProblem(problem));
     free(workspace);
-    return solution;
+    for (size_t i = 1; i < found && i < room; i++) CHECK(miopenDestroySolution(solutions[i]));
+    return solutions[0];
 }
 
 static void ask(miopenSolution_t solution) {
@@ -81,7 +85,8 @@ static void ask(miopenSolution_t solution) {
     uint64_t solver = 0;
     miopenConvAlgorithm_t algorithm;
     SAY("workspace status %d", miopenGetSolutionWorkspaceSize(solution, &bytes));
-    SAY("time status %d, timed %d", miopenGetSolutionTime(solution, &time), time >= 0);
+    SAY("time status %d", miopenGetSolutionTime(solution, &time));
+    SAY("timed %d", time >= 0);
     SAY("solver status %d", miopenGetSolutionSolverId(solution, &solver));
     SAY("algorithm status %d", miopenGetSolverIdConvAlgorithm(solver, &algorithm));
     SAY("solver %llu", (unsigned long long)solver);

@@ -1,7 +1,8 @@
 /* A convolution with what follows it, in one call. As a fusion plan in the order of PyTorch (with `v2` that of XLA): the plan, its
  * operations, compilation, and then executions with arguments of their own. Or without a plan, in the fused call.
  *
- * usage: fusion plan CHAIN [v2|gone]   CHAIN is what follows the convolution, such as bias+relu, bias+leaky or norm+relu
+ * usage: fusion plan CHAIN [v2|gone|indexed|incomplete]
+ *          CHAIN is what follows the convolution, such as bias+relu, bias+leaky or norm+relu
  *        fusion call [half]
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
@@ -9,7 +10,7 @@
 enum { MOST = 4, SETS = 2, Y = N * K * H * H };
 
 static miopenHandle_t handle;
-static int gone, v2;
+static int v2, gone, indexed, incomplete;
 
 /* The numbers of one set of arguments: per channel, but for the filter. */
 struct numbers {
@@ -122,11 +123,17 @@ static void add_operations(miopenFusionPlanDescriptor_t plan, miopenTensorDescri
     }
 }
 
+/* The plan knows its operations too, and MIGraphX asks it for them. */
+static void get_operations(miopenFusionPlanDescriptor_t plan, miopenFusionOpDescriptor_t *convolution) {
+    CHECK(miopenFusionPlanGetOp(plan, 0, convolution));
+    for (int l = 0; l < links; l++) CHECK(miopenFusionPlanGetOp(plan, l + 1, &chain[l].descriptor));
+}
+
 /* The scalars are the operations', and are only looked at while they are set. */
 static void set_arguments(miopenOperatorArgs_t args, miopenFusionOpDescriptor_t convolution, const struct numbers *a) {
     float one = 1, zero = 0;
     CHECK(miopenSetOpArgsConvForward(args, convolution, &one, &zero, a->w));
-    for (int l = 0; l < links; l++) {
+    for (int l = 0; l < links - incomplete; l++) {
         struct operation *o = &chain[l];
         if (o->kind == BIAS) CHECK(miopenSetOpArgsBiasForward(args, o->descriptor, &one, &zero, a->bias));
         else if (o->kind == NORM) {
@@ -170,6 +177,7 @@ static void planned(struct problem *p) {
     CHECK(miopenCreateOpConvForward(plan, &convolution, p->convolution, p->w.descriptor));
     add_operations(plan, per_channel);
     if (gone) spoil(p, per_channel);
+    if (indexed) get_operations(plan, &convolution);
     SAY("compile %d", miopenCompileFusionPlan(handle, plan));
     for (unsigned set = 0; set < SETS; set++) {
         fill_numbers(&numbers[set], p, set);
@@ -280,8 +288,8 @@ int main(int argc, char **argv) {
     int plan = !strcmp(argv[1], "plan");
     if (plan) parse(argv[2]);
     else if (argc > 2 && !strcmp(argv[2], "half")) type = miopenHalf;
-    v2 = argc > 3 && !strcmp(argv[3], "v2");
-    gone = argc > 3 && !strcmp(argv[3], "gone");
+    const char *how = argc > 3 ? argv[3] : "";
+    v2 = !strcmp(how, "v2"), gone = !strcmp(how, "gone"), indexed = !strcmp(how, "indexed"), incomplete = !strcmp(how, "incomplete");
     CHECK(miopenCreate(&handle));
     for (int i = 0; i < PROBLEMS; i++) {
         make_problem(&problems[i]);

@@ -257,7 +257,7 @@ fn an_execution_that_is_switched_off_takes_its_solution_along() {
 
 #[test]
 fn a_solution_is_hipdnns_in_the_process_that_found_it() {
-    for what in ["plain", "gone", "unprepared"] {
+    for what in ["plain", "many", "gone", "unprepared"] {
         let pair = pair(&FIND2, &[what]);
         pair.same(4 * CASES);
         // Twice as found, twice as loaded from its blob.
@@ -321,6 +321,11 @@ fn what_a_plan_was_made_of_may_be_gone() {
 }
 
 #[test]
+fn a_plan_may_be_asked_for_its_operations() {
+    planned(&["bias+relu", "indexed"], EXECUTE, Hipdnn);
+}
+
+#[test]
 fn plans_with_a_workspace() {
     planned(&["bias+relu", "v2"], EXECUTE_V2, Hipdnn);
     planned(&["bias+power", "v2"], EXECUTE_V2, Native("fusion.activation"));
@@ -342,15 +347,26 @@ fn other_activations_are_right() {
     }
 }
 
-#[test]
-fn a_plan_that_native_does_not_compile_is_refused_everywhere() {
-    let pair = pair(&FUSION, &["plan", "relu+bias"]);
+/// Both give native's answers, and no result.
+fn refused(arguments: &[&str], compile: &str) {
+    let pair = pair(&FUSION, &[&["plan"], arguments].concat());
     let lines = |ran: &Ran| [ran.lines("compile").join("\n"), ran.lines("status").join("\n")];
     assert_eq!(lines(&pair.off), lines(&pair.on));
-    assert!(pair.on.lines("compile").iter().all(|line| *line == "compile 8"));
-    assert!(pair.on.lines("status").iter().all(|line| line.starts_with("status 3,")));
+    assert!(pair.on.lines("compile").iter().all(|line| *line == compile), "{arguments:?}");
+    assert!(pair.on.lines("status").iter().all(|line| line.starts_with("status 3,")), "{arguments:?}");
     let routed = pair.on.routed(EXECUTE);
     assert!(routed.iter().all(|line| line.route == "native"), "{routed:?}");
+}
+
+#[test]
+fn a_plan_that_native_does_not_compile_is_refused_everywhere() {
+    refused(&["relu+bias"], "compile 8");
+}
+
+#[test]
+fn an_operation_without_arguments_is_refused_everywhere() {
+    refused(&["bias+relu", "incomplete"], "compile 0");
+    refused(&["bias", "incomplete"], "compile 0");
 }
 
 /// The client's calls come in one order for each problem: first those whose scalars are 1 or 0, then the others.
