@@ -385,3 +385,64 @@ fn the_fused_call_is_hipdnns_for_plain_scalars() {
         }
     }
 }
+
+// All styles.
+
+/// A usual run of each client, with how many results it shows.
+fn usual() -> [(&'static Client, &'static [&'static str], usize); 6] {
+    [
+        (&CLASSIC, &["plain"], 2 * CASES),
+        (&CLASSIC, &["request4"], 2 * CASES),
+        (&IMMEDIATE, &["all"], 2 * CASES),
+        (&FIND2, &["plain"], 4 * CASES),
+        (&FUSION, &["plan", "bias+relu"], 4 * PROBLEMS),
+        (&FUSION, &["call"], 13 * PROBLEMS),
+    ]
+}
+
+#[test]
+fn engines_with_limits_change_no_result() {
+    for (client, arguments, results) in usual() {
+        let pair = Pair::run(client, arguments, &[("REFERENCE_HIPDNN_PROFILE", "miopen-provider")]).unwrap();
+        pair.same(results);
+    }
+}
+
+#[test]
+fn without_hipdnn_there_is_one_line_and_native_in_every_style() {
+    for (client, arguments, results) in usual() {
+        let missing = ("MIOPEN_HIPDNN_BACKEND_LIBRARY", "/nonexistent/libhipdnn_backend.so");
+        let pair = Pair::run(client, arguments, &[missing]).unwrap();
+        pair.same(results);
+        for word in ["bytes", "perf", "solution", "solver"] {
+            assert_eq!(pair.on.numbers(word), pair.off.numbers(word), "{arguments:?}");
+        }
+        assert_eq!(pair.on.finished.messages().len(), 1, "{arguments:?}: {:?}", pair.on.finished.messages());
+        assert!(pair.on.trace.iter().all(|line| line.route == "native"), "{:?}", pair.on.trace);
+    }
+}
+
+#[test]
+fn with_the_family_off_every_style_is_natives() {
+    for (client, arguments, results) in usual() {
+        let pair = Pair::run(client, arguments, &[("MIOPEN_DISABLE_HIPDNN_FOR", "conv,fusion")]).unwrap();
+        pair.same(results);
+        assert_eq!(pair.on.native, pair.off.native, "{arguments:?}");
+    }
+}
+
+/// Once hipDNN was asked to execute, native never sees the call.
+#[test]
+fn a_failed_execution_is_the_callers_in_every_style() {
+    for (client, arguments, calls) in [
+        (&*CLASSIC, &["nofind"][..], STEP),
+        (&IMMEDIATE, &["all"], SOLVE),
+        (&FIND2, &["plain"], RUN),
+        (&FUSION, &["plan", "bias"], EXECUTE),
+    ] {
+        let ran = run(client, arguments, &[("REFERENCE_HIPDNN_FAULT", "hipdnnBackendExecute=13")], true).unwrap();
+        let statuses = ran.lines("status");
+        assert!(!statuses.is_empty() && statuses.iter().all(|line| *line == "status 5, forwarded error 13"), "{arguments:?} {statuses:?}");
+        assert_eq!(ran.natives(calls), 0, "{arguments:?}");
+    }
+}
