@@ -13,7 +13,8 @@ use hipdnn_host::{
     graph::{Access, ReceivedDecline, ReceivedGraph, Value},
     judge::arguments,
     problem::{
-        ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, TensorDescriptor, TensorLayout,
+        ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, Problem, TensorDescriptor,
+        TensorLayout,
     },
     validate::validate,
 };
@@ -77,7 +78,8 @@ impl Case {
             beta: self.beta,
             algorithm: self.algorithm,
         };
-        let reply = translator.convolution(&problem, &self.capabilities).unwrap();
+        let problem = Problem::Convolution(problem);
+        let reply = translator.translate(&problem, &self.capabilities).unwrap();
         if let Ok(graph) = &reply {
             validate(graph.clone(), &arguments(&problem).unwrap()).unwrap();
         }

@@ -12,7 +12,7 @@ use crate::{
     capabilities::Capabilities,
     data_type::DataType,
     graph,
-    problem::{ConvolutionDirection, ConvolutionMode, ConvolutionProblem, TensorDescriptor, TensorLayout},
+    problem::{ConvolutionDirection, ConvolutionMode, ConvolutionProblem, Problem, TensorDescriptor, TensorLayout},
 };
 
 #[allow(missing_docs, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
@@ -49,8 +49,20 @@ impl Instance {
         })
     }
 
-    /// Asks for the graph of a convolution.
-    pub fn convolution(
+    /// Asks for the graph of a problem; `None` if the component does not translate the family.
+    pub fn translate(
+        &self,
+        store: &mut Store<State>,
+        problem: &Problem<'_>,
+        capabilities: &Capabilities,
+    ) -> Result<Option<Result<graph::ReceivedGraph, graph::ReceivedDecline>>> {
+        match problem {
+            Problem::Convolution(problem) => self.convolution(store, problem, capabilities).map(Some),
+            Problem::Fusion(_) => Ok(None),
+        }
+    }
+
+    fn convolution(
         &self,
         store: &mut Store<State>,
         problem: &ConvolutionProblem<'_>,
