@@ -77,7 +77,8 @@ pub fn may_overlap(named: Named<'_>) -> Option<String> {
     None
 }
 
-/// Strides without gaps, with dimensions in the order that a tensor's own strides have; its own where they leave none. Lengths are positive.
+/// Strides without gaps, with dimensions in the order that a tensor's own strides have; its own where they leave none. Lengths are
+/// positive.
 pub fn packed_like(tensor: &TensorDescriptor) -> Vec<i64> {
     let elements = tensor.dims.iter().fold(1i64, |product, &dim| product.saturating_mul(dim));
     if extent(tensor) == Some(elements) && may_overlap(("", tensor)).is_none() {

@@ -210,8 +210,9 @@ fn inspect(wasm: &[u8]) -> Result<(), ComponentError> {
     if let Some(import) = interface.imports.first() {
         return Err(ComponentError::Load(format!("it imports {import}; a translator imports nothing")));
     }
-    if let Some(missing) = v1::EXPORTS.iter().find(|wanted| !interface.exports.iter().any(|e| e == *wanted)) {
-        return Err(ComponentError::Load(format!("it does not export {missing}; it exports {}", interface.exports.join(", "))));
+    if !interface.exports.iter().any(|export| export == v1::MANIFEST) {
+        let exports = interface.exports.join(", ");
+        return Err(ComponentError::Load(format!("it does not export {}; it exports {exports}", v1::MANIFEST)));
     }
     Ok(())
 }
