@@ -24,7 +24,12 @@ pub fn create_plan(frame: &Frame, forwarding: &Forwarding, success: bool) {
 
 /// `miopenDestroyFusionPlan(plan)`.
 pub fn forget_plan(frame: &Frame, forwarding: &Forwarding) {
-    forwarding.records.plans.pin().remove(&(frame.integer(0) as usize));
+    let plans = forwarding.records.plans.pin();
+    let operations = forwarding.records.operations.pin();
+    // Operations end with their plan.
+    if let Some(plan) = plans.remove(&(frame.integer(0) as usize)) {
+        plan.operations.iter().for_each(|operation| drop(operations.remove(&operation.address)));
+    }
 }
 
 /// Changes a plan, if it is recorded; a change that cannot be recorded takes the record away.
@@ -41,7 +46,9 @@ fn edit(forwarding: &Forwarding, address: u64, change: impl FnOnce(&mut FusionPl
 fn add(frame: &Frame, forwarding: &Forwarding, success: bool, step: Option<PlannedStep>) {
     // A failure leaves native's plan in a state that nothing says.
     edit(forwarding, frame.integer(0), |plan| {
-        plan.operations.push(PlannedOperation::new(made(frame, 1).filter(|_| success)?, step?));
+        let operation = PlannedOperation::new(made(frame, 1).filter(|_| success)?, step?);
+        forwarding.records.operations.pin().insert(operation.address, operation.serial);
+        plan.operations.push(operation);
         plan.compiled = false;
         Some(())
     });
@@ -112,9 +119,7 @@ pub fn forget_arguments(frame: &Frame, forwarding: &Forwarding) {
 fn set(frame: &Frame, forwarding: &Forwarding, success: bool, argument: OperatorArgument) {
     let (records, address) = (forwarding.records.arguments.pin(), frame.integer(0) as usize);
     let Some(mut arguments) = records.get(&address).filter(|_| success).cloned() else { return };
-    let operation = frame.integer(1) as usize;
-    let plans = forwarding.records.plans.pin();
-    let serial = plans.values().flat_map(|plan| &plan.operations).find(|known| known.address == operation).map(|known| known.serial);
+    let serial = forwarding.records.operations.pin().get(&(frame.integer(1) as usize)).copied();
     if let Some(serial) = serial {
         arguments.set(serial, argument);
         records.insert(address, arguments);

@@ -45,6 +45,8 @@ pub struct Records {
     pub solutions: Solutions,
     /// Fusion plans.
     pub plans: HashMap<usize, FusionPlan>,
+    /// Serial numbers of the operations of fusion plans.
+    pub operations: HashMap<usize, u64>,
     /// Operator arguments of fusion plans.
     pub arguments: HashMap<usize, OperatorArguments>,
 }

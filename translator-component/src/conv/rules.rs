@@ -214,6 +214,8 @@ fn fp8_rounding(problem: &Problem, _: &Capabilities) -> Option<String> {
     (fp8(problem.y.data_type) && mode != 0).then(|| format!("fp8 output, rounding mode {mode}"))
 }
 
+// The math type (3) has no rule: its values permit (0) or forbid (1) less precise products, and graphs say the type that is computed in,
+// which is never a less precise one.
 fn unknown_attribute(problem: &Problem, _: &Capabilities) -> Option<String> {
     let unknown = problem.attributes.iter().find(|a| a.number > attribute_number::MATH_TYPE)?;
     Some(format!("attribute {} = {}", unknown.number, unknown.value))
