@@ -19,6 +19,18 @@
 static char place[64];
 #define SAY(...) do { printf("%s ", place); printf(__VA_ARGS__); printf("\n"); } while (0)
 
+/* What the program was asked to do: a comma list, of which this says whether a word is in it. */
+static const char *what;
+
+static inline int is(const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = what; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (!strncmp(at, word, length) && (at[length] == ',' || !at[length])) return 1;
+    }
+    return 0;
+}
+
 enum direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS, DIRECTIONS };
 static const char *const direction_names[DIRECTIONS] = {"forward", "backward-data", "backward-weights"};
 
@@ -116,6 +128,20 @@ static inline void prepare(struct problem *p, enum direction direction) {
     fill(p->w.data, p->w.count, 3);
     fill(p->y.data, p->y.count, 4);
     poison(p, direction);
+}
+
+/* The problem on tensors that the library has not seen: each a float further on (`misaligned`), or both inputs in one memory (`shared`),
+ * which is as good as any other. Else as it is. */
+static inline struct problem elsewhere(const struct problem *p, enum direction direction) {
+    struct problem moved = *p;
+    struct tensor *inputs[2] = {direction == BACKWARD_DATA ? &moved.y : &moved.x, direction == BACKWARD_WEIGHTS ? &moved.y : &moved.w};
+    if (is("misaligned")) {
+        moved.x.data++, moved.w.data++, moved.y.data++;
+        fill(inputs[0]->data, inputs[0]->count, 2);
+        fill(inputs[1]->data, inputs[1]->count, 6);
+    }
+    if (is("shared")) inputs[1]->data = inputs[0]->data;
+    return moved;
 }
 
 static inline size_t at(const struct tensor *t, int n, int c, int h, int w) {

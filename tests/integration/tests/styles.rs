@@ -113,7 +113,7 @@ fn an_algorithm_that_native_listed_stays_natives() {
 
 #[test]
 fn too_little_workspace_is_hipdnns_own_matter() {
-    for what in ["noworkspace", "short"] {
+    for what in ["noworkspace", "short", "misaligned,noworkspace"] {
         let pair = pair(&CLASSIC, &[what]);
         pair.same(2 * CASES);
         pair.on.went(STEP, 2 * CASES, Hipdnn);
@@ -152,6 +152,14 @@ fn a_step_declined_after_find_is_found_by_native_first() {
     finds_hipdnn(&shared.on);
     shared.on.went(STEP, 2 * CASES, Native("host.aliasing"));
     native_finds_before_it_steps(&shared.on);
+    // Put off, it is made up for once; what was found need not be found again.
+    assert_eq!(shared.on.natives(FIND), CASES);
+    for (what, both) in [("shared,request4", ""), ("shared", "both")] {
+        let shared = Pair::run(&CLASSIC, &[what], &[("MIOPEN_HIPDNN_FIND", both)]).unwrap();
+        shared.same(2 * CASES);
+        assert_eq!(shared.on.natives(FIND), CASES, "{what} {both}");
+        native_finds_before_it_steps(&shared.on);
+    }
 }
 
 /// The plan of Find is built; that of other addresses, the second, is refused, and every one after it.
@@ -169,9 +177,11 @@ fn an_engine_refused_after_find() {
 #[test]
 fn the_first_step_after_find_may_be_captured() {
     let hip = with_hip();
-    let pair = Pair::run(&CLASSIC, &["captured"], &[("LD_LIBRARY_PATH", &hip)]).unwrap();
-    pair.same(2 * CASES);
-    pair.on.went(STEP, CASES, Hipdnn);
+    for what in ["captured", "captured,noworkspace"] {
+        let pair = Pair::run(&CLASSIC, &[what], &[("LD_LIBRARY_PATH", &hip)]).unwrap();
+        pair.on.all_right(2 * CASES);
+        pair.on.went(STEP, CASES, Hipdnn);
+    }
 }
 
 #[test]
@@ -207,7 +217,7 @@ fn ids() -> (String, String) {
 
 #[test]
 fn the_first_solution_is_hipdnns() {
-    for (what, runs) in [("all", 2), ("max1", 2), ("many", 2), ("uncompiled", 2), ("other-handle", 4)] {
+    for (what, runs) in [("all", 2), ("max1", 2), ("many", 2), ("uncompiled", 2), ("misaligned", 2), ("other-handle", 4)] {
         let pair = pair(&IMMEDIATE, &[what]);
         pair.same(runs * CASES);
         assert!(listed(&pair.on).iter().all(|id| RESERVED.contains(id)), "{what}: {:x?}", listed(&pair.on));
@@ -239,6 +249,28 @@ fn a_stored_number_leads_to_its_library() {
 }
 
 #[test]
+fn an_execution_that_hipdnn_declines_is_one_of_natives() {
+    for (what, runs) in [("shared", 2), ("shared,max1", 2), ("shared,other-handle", 4)] {
+        let pair = pair(&IMMEDIATE, &[what]);
+        pair.same(runs * CASES);
+        pair.on.went(SOLVE, runs * CASES, Native("host.aliasing"));
+        assert_eq!(pair.on.natives(SOLVE), runs * CASES);
+    }
+}
+
+#[test]
+fn a_problem_that_is_declined_has_natives_solutions() {
+    let pair = pair(&IMMEDIATE, &["deterministic"]);
+    pair.same(2 * CASES);
+    assert_eq!(listed(&pair.on), listed(&pair.off));
+    pair.on.went(SOLVE, 2 * CASES, Native(""));
+    // hipDNN's number, kept from when it was listed: native executes in its place.
+    let ran = run(&IMMEDIATE, &["deterministic,stored", &ids().0], &[], true).unwrap();
+    ran.all_right(2 * CASES);
+    assert!(ran.lines("status").iter().all(|line| *line == "status 0, forwarded error 0"));
+}
+
+#[test]
 fn a_number_of_nobody_gets_natives_answer() {
     let pair = pair(&IMMEDIATE, &["unknown", "77"]);
     pair.same(0);
@@ -257,13 +289,27 @@ fn an_execution_that_is_switched_off_takes_its_solution_along() {
 
 #[test]
 fn a_solution_is_hipdnns_in_the_process_that_found_it() {
-    for what in ["plain", "many", "gone", "unprepared"] {
+    for what in ["plain", "many", "gone", "unprepared", "reordered", "described", "misaligned"] {
         let pair = pair(&FIND2, &[what]);
         pair.same(4 * CASES);
         // Twice as found, twice as loaded from its blob.
         pair.on.went(RUN, 4 * CASES, Hipdnn);
         assert_eq!(pair.on.natives(RUN), 0, "{what}");
     }
+}
+
+#[test]
+fn a_run_that_hipdnn_declines_is_natives() {
+    let pair = pair(&FIND2, &["shared"]);
+    pair.same(4 * CASES);
+    pair.on.went(RUN, 4 * CASES, Native("host.aliasing"));
+}
+
+#[test]
+fn a_run_without_all_tensors_is_refused_everywhere() {
+    let pair = pair(&FIND2, &["missing"]);
+    assert_eq!(pair.on.lines("status"), pair.off.lines("status"));
+    assert!(pair.on.lines("status").iter().all(|line| *line == "status 2, forwarded error 0"), "{:?}", pair.on.lines("status"));
 }
 
 #[test]
