@@ -1,14 +1,12 @@
 /* Convolutions in the classic style, the way PyTorch and ONNX Runtime call them: how much workspace, Find on the real tensors, and then
  * the algorithm of the best result with the memory that it names. All directions.
  *
- * usage: find WORD,... [N]   of plain benchmark deterministic request4 noworkspace short nofind misaligned shared other-handle captured,
+ * usage: find WORD,... [N]   of plain benchmark deterministic request4 noworkspace short timed nofind misaligned shared other-handle captured,
  *                            and algorithm, which runs algorithm N in place of what Find says
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
 
 enum { MOST = 4 };
-
-static miopenHandle_t handle;
 
 static miopenStatus_t workspace_size(struct problem *p, enum direction direction, size_t *bytes) {
     miopenTensorDescriptor_t x = p->x.descriptor, w = p->w.descriptor, y = p->y.descriptor;
@@ -143,6 +141,7 @@ int main(int argc, char **argv) {
     what = argc > 1 ? argv[1] : "plain";
     int stored = argc > 2 ? atoi(argv[2]) : 0;
     CHECK(miopenCreate(&handle));
+    if (is("timed")) CHECK(miopenEnableProfiling(handle, true));
     if (is("captured")) {
         hip = dlopen("libamdhip64.so.7", RTLD_LAZY);
         HIP(hipStreamCreateWithFlags, (void *, unsigned), &stream, 1);

@@ -1,7 +1,7 @@
 /* Convolutions in the find-2.0 style, the way MIGraphX calls them: a problem, its solution found on preallocated memory, saved as a blob;
  * then, there or in another process, loaded and run. All directions.
  *
- * usage: find2 WORD,... [FOLDER]   of plain many gone unprepared misaligned shared reordered described missing; writes each blob into
+ * usage: find2 WORD,... [FOLDER]   of plain many timed gone unprepared misaligned shared reordered described missing; writes each blob into
  *                                  the folder, if there is one
  *        find2 load,... FOLDER     loads them from there, and runs them
  * Prints one line for each thing that a test may want to compare. */
@@ -10,7 +10,6 @@
 /* MIGraphX wants one solution. */
 enum { MANY = 4 };
 
-static miopenHandle_t handle;
 static const char *folder;
 
 static FILE *blob_file(struct problem *p, enum direction direction, const char *mode) {
@@ -155,6 +154,7 @@ int main(int argc, char **argv) {
     what = argc > 1 ? argv[1] : "plain";
     folder = argc > 2 ? argv[2] : NULL;
     CHECK(miopenCreate(&handle));
+    if (is("timed")) CHECK(miopenEnableProfiling(handle, true));
     for (int i = 0; i < PROBLEMS; i++) for (int d = 0; d < DIRECTIONS; d++) {
         struct problem *p = &problems[i];
         make_problem(p);

@@ -1,15 +1,13 @@
 /* Convolutions in immediate mode, the way XLA and PyTorch's immediate flag call them: how many solutions, the list of them, workspace and
  * compilation of each, and then execution by number; XLA times all of them and keeps the fastest. All directions.
  *
- * usage: immediate WORD,... [ID]   of all max1 many uncompiled deterministic misaligned shared other-handle;
+ * usage: immediate WORD,... [ID]   of all max1 many timed uncompiled deterministic misaligned shared other-handle;
  *                                  stored, which runs solution ID instead of those listed; unknown, which asks for ID alone
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
 
 /* PyTorch has room for this many, and takes more for an error. */
 enum { ROOM = 10 };
-
-static miopenHandle_t handle;
 
 static miopenStatus_t count_solutions(struct problem *p, enum direction direction, size_t *count) {
     miopenTensorDescriptor_t x = p->x.descriptor, w = p->w.descriptor, y = p->y.descriptor;
@@ -129,6 +127,7 @@ int main(int argc, char **argv) {
     uint64_t stored = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     wide_descriptors = 1;
     CHECK(miopenCreateWithStream(&handle, NULL));
+    if (is("timed")) CHECK(miopenEnableProfiling(handle, true));
     for (int i = 0; i < PROBLEMS; i++) {
         make_problem(&problems[i]);
         if (is("deterministic")) {

@@ -15,6 +15,8 @@
 
 #define CHECK(call) do { miopenStatus_t s_ = (call); if (s_) { printf("%s: %d\n", #call, s_); exit(1); } } while (0)
 
+static miopenHandle_t handle;
+
 /* What every line begins with: problem and direction, so that a test can compare line by line. */
 static char place[64];
 #define SAY(...) do { printf("%s ", place); printf(__VA_ARGS__); printf("\n"); } while (0)
@@ -177,11 +179,20 @@ static inline void say_values(const float *values, size_t count) {
     printf("\n");
 }
 
+/* What an executing call said, once the device is done; with `timed`, whether its device time can be had. */
+static inline void show_status(miopenStatus_t status) {
+    wait_for_device();
+    SAY("status %d, forwarded error %d", status, miopenGetLastForwardedError());
+    if (!is("timed")) return;
+    float time = -1;
+    CHECK(miopenGetKernelTime(handle, &time));
+    SAY("device time %d", time > 0);
+}
+
 /* Status, values and whether they are right, of one executing call. */
 static inline void show(struct problem *p, enum direction direction, miopenStatus_t status) {
     struct tensor *out = output_of(p, direction);
-    wait_for_device();
-    SAY("status %d, forwarded error %d", status, miopenGetLastForwardedError());
+    show_status(status);
     say_values(out->data, out->count);
     SAY("right %d", right(p, direction));
 }

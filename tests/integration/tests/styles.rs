@@ -477,6 +477,44 @@ fn with_the_family_off_every_style_is_natives() {
     }
 }
 
+#[test]
+fn strict_shows_declines_in_every_style_and_leaves_natives_choices() {
+    let strict = [("MIOPEN_HIPDNN_STRICT", "1")];
+    for (client, arguments) in
+        [(&*CLASSIC, &["shared"][..]), (&IMMEDIATE, &["shared"]), (&FIND2, &["shared"]), (&FUSION, &["plan", "bias+power"])]
+    {
+        let ran = run(client, arguments, &strict, true).unwrap();
+        let statuses = ran.lines("status");
+        assert!(!statuses.is_empty() && statuses.iter().all(|line| line.starts_with("status 8,")), "{arguments:?}: {statuses:?}");
+    }
+    let found = run(&CLASSIC, &["deterministic"], &strict, true).unwrap();
+    assert!(found.lines("find").iter().all(|line| line.starts_with("find 8,")), "{:?}", found.lines("find"));
+    let native = ids().1;
+    for (client, arguments) in [(&*CLASSIC, &["algorithm", DIRECT]), (&IMMEDIATE, &["stored", native.as_str()])] {
+        Pair::run(client, arguments, &strict).unwrap().same(2 * CASES);
+    }
+}
+
+#[test]
+fn device_times_are_hipdnns_in_every_style() {
+    for (client, arguments) in [
+        (&*CLASSIC, &["timed"][..]),
+        (&IMMEDIATE, &["timed"]),
+        (&FIND2, &["timed"]),
+        (&FUSION, &["plan", "bias+relu", "timed"]),
+        (&FUSION, &["plan", "bias+relu", "timed,v2"]),
+    ] {
+        let pair = Pair::run(client, arguments, &[]).unwrap();
+        pair.same(pair.off.lines("right").len());
+        assert!(pair.on.lines("device").iter().all(|line| *line == "device time 1"), "{arguments:?}");
+        assert_eq!(pair.on.natives(&["miopenGetKernelTime"]), 0, "{arguments:?}");
+    }
+    // Where native executes, its time is told.
+    let declined = pair(&FUSION, &["plan", "bias+power", "timed"]);
+    declined.same(4 * PROBLEMS);
+    assert_eq!(declined.on.natives(&["miopenGetKernelTime"]), 4 * PROBLEMS);
+}
+
 /// Once hipDNN was asked to execute, native never sees the call.
 #[test]
 fn a_failed_execution_is_the_callers_in_every_style() {
