@@ -78,8 +78,11 @@ impl Answer {
 
     /// hipDNN's entry, then native's others: never more than native alone would have given, but for the first. An algorithm is listed
     /// once, so native's own entry under hipDNN's gives way.
-    fn put(self, own: Measurement, natives: &[ConvAlgoPerf]) {
-        let first = ConvAlgoPerf { algorithm: IMPLICIT_GEMM, time: own.milliseconds, memory: own.workspace };
+    ///
+    /// A plan that needs more workspace than the caller has takes the handle's own, and none of the caller's.
+    fn put(self, own: Measurement, workspace: usize, natives: &[ConvAlgoPerf]) {
+        let memory = if own.workspace <= workspace { own.workspace } else { 0 };
+        let first = ConvAlgoPerf { algorithm: IMPLICIT_GEMM, time: own.milliseconds, memory };
         let others = natives.iter().filter(|perf| perf.algorithm != IMPLICIT_GEMM).copied();
         let listed = std::iter::once(first).chain(others).take(natives.len().max(1));
         // SAFETY: at most as many as were requested, for which MIOpen's contract makes room; and a place for the count.
@@ -106,7 +109,7 @@ pub fn find(direction: &'static Direction, frame: &Frame, forwarding: &'static F
             with_hipdnn(direction, frame, forwarding, answer, Some(&natives), move || Step::status(status))
         });
     }
-    with_hipdnn(direction, frame, forwarding, answer, None, || native_alone(direction, frame, forwarding, answer))
+    with_hipdnn(direction, frame, forwarding, answer, None, || Step::Native)
 }
 
 /// Measures hipDNN's plan and lists it; `otherwise` if there is none.
@@ -129,20 +132,16 @@ fn with_hipdnn(
         };
         let measured = forwarding.host.measure(&record.state, &call);
         let exhaustive = frame.integer(EXHAUSTIVE) as u8 != 0;
-        let listed = natives.map(|natives| natives.iter().map(Listed::from).collect());
-        match (&measured, listed) {
-            (Measured::Served(own), listed) => {
-                let search = listed.map_or(NativeSearch::PutOff { exhaustive }, NativeSearch::Done);
-                record.finds.found(&problem, Some(*own), search);
-            }
-            (Measured::Native, Some(listed)) => record.finds.found(&problem, None, NativeSearch::Done(listed)),
-            (Measured::Native | Measured::Failed(_), _) => {}
+        if let Measured::Served(own) = &measured {
+            let listed = natives.map(|natives| natives.iter().map(Listed::from).collect());
+            record.finds.found(&problem, *own, listed.map_or(NativeSearch::PutOff { exhaustive }, NativeSearch::Done));
         }
         measured
     });
     match measured {
         Some(Measured::Served(own)) => {
-            answer.put(own, natives.unwrap_or_default());
+            let workspace = frame.integer(WORKSPACE_BYTES) as usize;
+            answer.put(own, workspace, natives.unwrap_or_default());
             Step::status(status::SUCCESS)
         }
         Some(Measured::Failed(error)) => failed(error.status),
@@ -154,15 +153,4 @@ fn with_hipdnn(
         }
         None => unrecorded(frame, forwarding, name),
     }
-}
-
-/// hipDNN declined: native's Find as it was asked for. What it lists is remembered, since these algorithms are then native's.
-fn native_alone(direction: &'static Direction, frame: &Frame, _: &'static Forwarding, answer: Answer) -> Step {
-    Step::native_then(frame, move |frame, forwarding, status| {
-        let listed: Vec<Listed> = answer.natives(status).iter().map(Listed::from).collect();
-        let _ = with_problem(direction, &direction.memory, Asked::PLAIN, frame, forwarding, |record, problem| {
-            record.finds.found(&problem, None, NativeSearch::Done(listed));
-        });
-        Step::status(status)
-    })
 }

@@ -38,12 +38,12 @@ pub enum NativeSearch {
 }
 
 struct Found {
-    /// What hipDNN's plan was measured to take, if it was listed.
-    hipdnn: Option<Measurement>,
+    /// What hipDNN's plan was measured to take.
+    hipdnn: Measurement,
     native: NativeSearch,
 }
 
-/// The problems of a handle that were searched for.
+/// The problems of a handle for which a Find listed hipDNN.
 #[derive(Default)]
 pub struct Finds {
     found: HashMap<Box<[u64]>, Found>,
@@ -60,18 +60,19 @@ fn key(problem: &ConvolutionProblem<'_>) -> KeyBuffer {
 
 impl Finds {
     /// Remembers what a Find listed.
-    pub fn found(&self, problem: &ConvolutionProblem<'_>, hipdnn: Option<Measurement>, native: NativeSearch) {
+    pub fn found(&self, problem: &ConvolutionProblem<'_>, hipdnn: Measurement, native: NativeSearch) {
         self.found.pin().insert(key(problem).words().into(), Found { hipdnn, native });
     }
 
     /// Native's search, which had been put off, was made up for.
     pub fn searched(&self, problem: &ConvolutionProblem<'_>, listed: Vec<Listed>) {
         let (found, key) = (self.found.pin(), key(problem));
-        let hipdnn = found.get(key.words()).and_then(|found| found.hipdnn);
-        found.insert(key.words().into(), Found { hipdnn, native: NativeSearch::Done(listed) });
+        if let Some(hipdnn) = found.get(key.words()).map(|found| found.hipdnn) {
+            found.insert(key.words().into(), Found { hipdnn, native: NativeSearch::Done(listed) });
+        }
     }
 
-    /// Whether the caller chose an algorithm that native's Find listed. hipDNN's own never is.
+    /// Whether the caller chose an algorithm that native listed beside hipDNN's, which itself never is native's.
     pub fn is_natives(&self, problem: &ConvolutionProblem<'_>, algorithm: i32) -> bool {
         if algorithm == IMPLICIT_GEMM || self.found.is_empty() {
             return false;
@@ -85,11 +86,11 @@ impl Finds {
 
     /// Native's part of the Find that listed hipDNN for this problem; `None` if none did.
     pub fn listed_hipdnn(&self, problem: &ConvolutionProblem<'_>) -> Option<NativeSearch> {
-        self.found.pin().get(key(problem).words()).filter(|found| found.hipdnn.is_some()).map(|found| found.native.clone())
+        self.found.pin().get(key(problem).words()).map(|found| found.native.clone())
     }
 
     /// What hipDNN's plan was measured to take, if it ever was.
     pub fn measured(&self, problem: &ConvolutionProblem<'_>) -> Option<Measurement> {
-        self.found.pin().get(key(problem).words()).and_then(|found| found.hipdnn)
+        self.found.pin().get(key(problem).words()).map(|found| found.hipdnn)
     }
 }
