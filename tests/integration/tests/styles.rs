@@ -477,6 +477,41 @@ fn with_the_family_off_every_style_is_natives() {
     }
 }
 
+/// Whichever entry point is left to native alone, or to the shim alone: programs see one library.
+#[test]
+fn any_entry_point_may_be_switched_off_or_be_the_only_one() {
+    let cases: [(&Client, &[&str], usize, &[&str]); 4] = [
+        (&CLASSIC, &["plain"], 2 * CASES, &["miopenConvolutionForwardGetWorkSpaceSize", FIND[0], STEP[0]]),
+        (
+            &IMMEDIATE,
+            &["all"],
+            2 * CASES,
+            &[
+                "miopenConvolutionForwardGetSolutionCount",
+                "miopenConvolutionForwardGetSolution",
+                "miopenConvolutionForwardGetSolutionWorkspaceSize",
+                "miopenConvolutionForwardCompileSolution",
+                SOLVE[0],
+            ],
+        ),
+        (
+            &FIND2,
+            &["plain"],
+            4 * CASES,
+            &["miopenFindSolutions", "miopenGetSolutionWorkspaceSize", "miopenSaveSolution", "miopenLoadSolution", RUN[0]],
+        ),
+        (&FUSION, &["plan", "bias+relu", "v2"], 4 * PROBLEMS, &["miopenFusionPlanGetWorkSpaceSize", COMPILE[0], EXECUTE_V2[0]]),
+    ];
+    for (client, arguments, results, entry_points) in cases {
+        for entry_point in entry_points {
+            for variable in ["MIOPEN_DISABLE_HIPDNN_FOR", "MIOPEN_USE_HIPDNN_FOR"] {
+                eprintln!("{variable}={entry_point}");
+                Pair::run(client, arguments, &[(variable, entry_point)]).unwrap().same(results);
+            }
+        }
+    }
+}
+
 #[test]
 fn strict_shows_declines_in_every_style_and_leaves_natives_choices() {
     let strict = [("MIOPEN_HIPDNN_STRICT", "1")];
