@@ -1,18 +1,12 @@
 /* Convolutions in the classic style, the way PyTorch and ONNX Runtime call them: how much workspace, Find on the real tensors, and then
  * the algorithm of the best result with the memory that it names. All directions.
  *
- * usage: find [plain|benchmark|deterministic|request4|noworkspace|short|nofind|misaligned|shared|algorithm N|other-handle|captured]
+ * usage: find WORD,... [N]   of plain benchmark deterministic request4 noworkspace short timed nofind misaligned shared other-handle captured,
+ *                            and algorithm, which runs algorithm N in place of what Find says
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
 
 enum { MOST = 4 };
-
-static miopenHandle_t handle;
-static const char *what;
-
-static int is(const char *variant) {
-    return !strcmp(what, variant);
-}
 
 static miopenStatus_t workspace_size(struct problem *p, enum direction direction, size_t *bytes) {
     miopenTensorDescriptor_t x = p->x.descriptor, w = p->w.descriptor, y = p->y.descriptor;
@@ -71,19 +65,6 @@ static void step(struct problem *p, enum direction direction, int algorithm, siz
     free(workspace);
 }
 
-/* Tensors that Find has not seen: each a float further on, or two inputs in one memory, which is as good as any other. */
-static void step_elsewhere(struct problem *p, enum direction direction, int algorithm, size_t bytes) {
-    struct problem moved = *p;
-    struct tensor *inputs[2] = {direction == BACKWARD_DATA ? &moved.y : &moved.x, direction == BACKWARD_WEIGHTS ? &moved.y : &moved.w};
-    if (is("shared")) inputs[1]->data = inputs[0]->data;
-    else {
-        moved.x.data++, moved.w.data++, moved.y.data++;
-        fill(inputs[0]->data, inputs[0]->count, 2);
-        fill(inputs[1]->data, inputs[1]->count, 6);
-    }
-    step(&moved, direction, algorithm, bytes);
-}
-
 /* Calls a function of HIP, which a program that captures its stream is linked with. */
 static void *hip;
 #define HIP(name, types, ...) do { \
@@ -96,7 +77,8 @@ static miopenAcceleratorQueue_t stream;
 
 /* PyTorch's graphs: the step is captured instead of run, and the graph is launched. */
 static void step_captured(struct problem *p, enum direction direction, int algorithm, size_t bytes) {
-    void *graph, *executable, *workspace = bytes > 0 ? allocate(bytes) : NULL;
+    void *graph, *executable, *workspace = bytes > 0 && !is("noworkspace") ? allocate(bytes) : NULL;
+    if (!workspace) bytes = 0;
     poison(p, direction);
     HIP(hipStreamBeginCapture, (void *, int), stream, 1);
     miopenStatus_t status = run(p, direction, algorithm, workspace, bytes);
@@ -141,15 +123,15 @@ static void one(struct problem *p, enum direction direction, int stored) {
     SAY("nothing written behind the results %d", !memcmp(&perf[request], &untouched, sizeof untouched));
     for (int i = 0; i < count; i++) SAY("perf %d %zu", (int)perf[i].fwd_algo, perf[i].memory);
     for (int i = 0; i < count; i++) SAY("in the workspace %d, timed %d", perf[i].memory <= bytes, perf[i].time >= 0);
-    if (is("misaligned") || is("shared")) step_elsewhere(p, direction, (int)perf[0].fwd_algo, perf[0].memory);
-    else if (is("captured")) step_captured(p, direction, (int)perf[0].fwd_algo, perf[0].memory);
-    else if (is("algorithm")) step(p, direction, stored, bytes);
-    else for (int i = 0; i < (is("request4") ? count : 1); i++) step(p, direction, (int)perf[i].fwd_algo, perf[i].memory);
+    struct problem moved = elsewhere(p, direction);
+    if (is("captured")) step_captured(&moved, direction, (int)perf[0].fwd_algo, perf[0].memory);
+    else if (is("algorithm")) step(&moved, direction, stored, bytes);
+    else for (int i = 0; i < (is("request4") ? count : 1); i++) step(&moved, direction, (int)perf[i].fwd_algo, perf[i].memory);
     if (is("other-handle")) {
         /* Find's results are the handle's; one that has not seen it may still be asked to run. */
         miopenHandle_t first = handle;
         CHECK(miopenCreate(&handle));
-        step(p, direction, (int)perf[0].fwd_algo, perf[0].memory);
+        step(&moved, direction, (int)perf[0].fwd_algo, perf[0].memory);
         CHECK(miopenDestroy(handle));
         handle = first;
     }
@@ -159,6 +141,7 @@ int main(int argc, char **argv) {
     what = argc > 1 ? argv[1] : "plain";
     int stored = argc > 2 ? atoi(argv[2]) : 0;
     CHECK(miopenCreate(&handle));
+    if (is("timed")) CHECK(miopenEnableProfiling(handle, true));
     if (is("captured")) {
         hip = dlopen("libamdhip64.so.7", RTLD_LAZY);
         HIP(hipStreamCreateWithFlags, (void *, unsigned), &stream, 1);

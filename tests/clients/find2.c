@@ -1,20 +1,16 @@
 /* Convolutions in the find-2.0 style, the way MIGraphX calls them: a problem, its solution found on preallocated memory, saved as a blob;
  * then, there or in another process, loaded and run. All directions.
  *
- * usage: find2 [plain|many|gone|unprepared] [FOLDER]   also writes each blob into the folder
- *        find2 load FOLDER                        loads them from there, and runs them
+ * usage: find2 WORD,... [FOLDER]   of plain many timed gone unprepared misaligned shared reordered described missing; writes each blob into
+ *                                  the folder, if there is one
+ *        find2 load,... FOLDER     loads them from there, and runs them
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
 
 /* MIGraphX wants one solution. */
 enum { MANY = 4 };
 
-static miopenHandle_t handle;
-static const char *what, *folder;
-
-static int is(const char *variant) {
-    return !strcmp(what, variant);
-}
+static const char *folder;
 
 static FILE *blob_file(struct problem *p, enum direction direction, const char *mode) {
     char path[4096];
@@ -93,15 +89,19 @@ static void ask(miopenSolution_t solution) {
 }
 
 static void run(struct problem *p, enum direction direction, miopenSolution_t solution) {
-    miopenTensorArgument_t tensors[3] = {{miopenTensorConvolutionX, NULL, p->x.data},
-                                         {miopenTensorConvolutionW, NULL, p->w.data},
-                                         {miopenTensorConvolutionY, NULL, p->y.data}};
+    struct problem moved = elsewhere(p, direction);
+    struct tensor *x = &moved.x, *w = &moved.w, *y = &moved.y;
+    int given = is("described"), first = is("reordered") ? 2 : 0, last = 2 - first;
+    miopenTensorArgument_t tensors[3];
+    tensors[first] = (miopenTensorArgument_t){miopenTensorConvolutionX, given ? &x->descriptor : NULL, x->data};
+    tensors[1] = (miopenTensorArgument_t){miopenTensorConvolutionW, given ? &w->descriptor : NULL, w->data};
+    tensors[last] = (miopenTensorArgument_t){miopenTensorConvolutionY, given ? &y->descriptor : NULL, y->data};
     size_t bytes = 0;
     CHECK(miopenGetSolutionWorkspaceSize(solution, &bytes));
     void *workspace = bytes > 0 ? allocate(bytes) : NULL;
     for (int i = 0; i < 2; i++) {
-        poison(p, direction);
-        show(p, direction, miopenRunSolution(handle, solution, 3, tensors, workspace, bytes));
+        poison(&moved, direction);
+        show(&moved, direction, miopenRunSolution(handle, solution, is("missing") ? 2 : 3, tensors, workspace, bytes));
     }
     free(workspace);
 }
@@ -154,6 +154,7 @@ int main(int argc, char **argv) {
     what = argc > 1 ? argv[1] : "plain";
     folder = argc > 2 ? argv[2] : NULL;
     CHECK(miopenCreate(&handle));
+    if (is("timed")) CHECK(miopenEnableProfiling(handle, true));
     for (int i = 0; i < PROBLEMS; i++) for (int d = 0; d < DIRECTIONS; d++) {
         struct problem *p = &problems[i];
         make_problem(p);

@@ -1,16 +1,14 @@
 /* A convolution with what follows it, in one call. As a fusion plan in the order of PyTorch (with `v2` that of XLA): the plan, its
  * operations, compilation, and then executions with arguments of their own. Or without a plan, in the fused call.
  *
- * usage: fusion plan CHAIN [v2|gone|indexed|incomplete]
- *          CHAIN is what follows the convolution, such as bias+relu, bias+leaky or norm+relu
- *        fusion call [half]
+ * usage: fusion plan CHAIN [WORD,...]   of v2 gone indexed incomplete timed; CHAIN is what follows the convolution, such as bias+relu,
+ *                                       bias+leaky or norm+relu
+ *        fusion call [WORD,...]         of half timed
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
 
 enum { MOST = 4, SETS = 2, Y = N * K * H * H };
 
-static miopenHandle_t handle;
-static int v2, gone, indexed, incomplete;
 
 /* The numbers of one set of arguments: per channel, but for the filter. */
 struct numbers {
@@ -98,8 +96,7 @@ static int chain_is_right(struct problem *p, const struct numbers *a) {
 }
 
 static void show_chain(struct problem *p, const struct numbers *a, miopenStatus_t status) {
-    wait_for_device();
-    SAY("status %d, forwarded error %d", status, miopenGetLastForwardedError());
+    show_status(status);
     say_values(p->y.data, p->y.count);
     SAY("right %d", chain_is_right(p, a));
 }
@@ -133,7 +130,7 @@ static void get_operations(miopenFusionPlanDescriptor_t plan, miopenFusionOpDesc
 static void set_arguments(miopenOperatorArgs_t args, miopenFusionOpDescriptor_t convolution, const struct numbers *a) {
     float one = 1, zero = 0;
     CHECK(miopenSetOpArgsConvForward(args, convolution, &one, &zero, a->w));
-    for (int l = 0; l < links - incomplete; l++) {
+    for (int l = 0; l < links - is("incomplete"); l++) {
         struct operation *o = &chain[l];
         if (o->kind == BIAS) CHECK(miopenSetOpArgsBiasForward(args, o->descriptor, &one, &zero, a->bias));
         else if (o->kind == NORM) {
@@ -145,7 +142,7 @@ static void set_arguments(miopenOperatorArgs_t args, miopenFusionOpDescriptor_t 
 static miopenStatus_t execute(struct problem *p, miopenFusionPlanDescriptor_t plan, miopenOperatorArgs_t args) {
     size_t bytes = 0;
     poison(p, FORWARD);
-    if (!v2) return miopenExecuteFusionPlan(handle, plan, p->x.descriptor, p->x.data, p->y.descriptor, p->y.data, args);
+    if (!is("v2")) return miopenExecuteFusionPlan(handle, plan, p->x.descriptor, p->x.data, p->y.descriptor, p->y.data, args);
     CHECK(miopenFusionPlanGetWorkSpaceSize(handle, plan, &bytes, miopenConvolutionFwdAlgoImplicitGEMM));
     void *workspace = bytes > 0 ? allocate(bytes) : NULL;
     miopenStatus_t status =
@@ -176,8 +173,8 @@ static void planned(struct problem *p) {
     CHECK(miopenCreateFusionPlan(&plan, miopenVerticalFusion, p->x.descriptor));
     CHECK(miopenCreateOpConvForward(plan, &convolution, p->convolution, p->w.descriptor));
     add_operations(plan, per_channel);
-    if (gone) spoil(p, per_channel);
-    if (indexed) get_operations(plan, &convolution);
+    if (is("gone")) spoil(p, per_channel);
+    if (is("indexed")) get_operations(plan, &convolution);
     SAY("compile %d", miopenCompileFusionPlan(handle, plan));
     for (unsigned set = 0; set < SETS; set++) {
         fill_numbers(&numbers[set], p, set);
@@ -193,7 +190,7 @@ static void planned(struct problem *p) {
         free(numbers[set].w);
     }
     CHECK(miopenDestroyFusionPlan(plan));
-    if (!gone) CHECK(miopenDestroyTensorDescriptor(per_channel));
+    if (!is("gone")) CHECK(miopenDestroyTensorDescriptor(per_channel));
 }
 
 /* Integers below 2048 as half-precision numbers, and back. */
@@ -248,9 +245,8 @@ static void fused_call(struct problem *p, struct fused f, miopenTensorDescriptor
     miopenStatus_t status = miopenConvolutionBiasActivationForward(
         handle, f.alpha1, p->x.descriptor, memory[0], p->w.descriptor, memory[1], p->convolution, miopenConvolutionFwdAlgoDirect, NULL, 0,
         f.alpha2, memory[3] ? p->y.descriptor : NULL, memory[3], bias_descriptor, memory[2], relu, p->y.descriptor, memory[4]);
-    wait_for_device();
+    show_status(status);
     for (size_t i = 0; i < Y; i++) y[i] = type == miopenFloat ? ((float *)memory[4])[i] : value_of(((uint16_t *)memory[4])[i]);
-    SAY("status %d, forwarded error %d", status, miopenGetLastForwardedError());
     say_values(y, Y);
     SAY("right %d", fused_is_right(p, f, bias, z, y));
     for (int i = 0; i < 5; i++) free(memory[i]);
@@ -285,12 +281,12 @@ static void fused_calls(struct problem *p) {
 
 int main(int argc, char **argv) {
     if (argc < 2) return 1;
-    int plan = !strcmp(argv[1], "plan");
+    int plan = !strcmp(argv[1], "plan") && argc > 2;
+    what = argc > 2 + plan ? argv[2 + plan] : "";
     if (plan) parse(argv[2]);
-    else if (argc > 2 && !strcmp(argv[2], "half")) type = miopenHalf;
-    const char *how = argc > 3 ? argv[3] : "";
-    v2 = !strcmp(how, "v2"), gone = !strcmp(how, "gone"), indexed = !strcmp(how, "indexed"), incomplete = !strcmp(how, "incomplete");
+    if (is("half")) type = miopenHalf;
     CHECK(miopenCreate(&handle));
+    if (is("timed")) CHECK(miopenEnableProfiling(handle, true));
     for (int i = 0; i < PROBLEMS; i++) {
         make_problem(&problems[i]);
         if (plan) planned(&problems[i]);

@@ -1,19 +1,13 @@
 /* Convolutions in immediate mode, the way XLA and PyTorch's immediate flag call them: how many solutions, the list of them, workspace and
  * compilation of each, and then execution by number; XLA times all of them and keeps the fastest. All directions.
  *
- * usage: immediate [all|max1|many|stored ID|unknown|other-handle|uncompiled]
+ * usage: immediate WORD,... [ID]   of all max1 many timed uncompiled deterministic misaligned shared other-handle;
+ *                                  stored, which runs solution ID instead of those listed; unknown, which asks for ID alone
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
 
 /* PyTorch has room for this many, and takes more for an error. */
 enum { ROOM = 10 };
-
-static miopenHandle_t handle;
-static const char *what;
-
-static int is(const char *variant) {
-    return !strcmp(what, variant);
-}
 
 static miopenStatus_t count_solutions(struct problem *p, enum direction direction, size_t *count) {
     miopenTensorDescriptor_t x = p->x.descriptor, w = p->w.descriptor, y = p->y.descriptor;
@@ -112,16 +106,17 @@ static void one(struct problem *p, enum direction direction, uint64_t stored) {
         /* Frameworks keep it as a signed number, and 0 for none. */
         SAY("positive %d, timed %d", (int64_t)s->solution_id > 0, s->time >= 0);
     }
+    struct problem moved = elsewhere(p, direction);
     if (is("stored")) {
-        solve(p, direction, stored);
+        solve(&moved, direction, stored);
         return;
     }
-    for (size_t i = 0; i < listed; i++) solve(p, direction, solutions[i].solution_id);
+    for (size_t i = 0; i < listed; i++) solve(&moved, direction, solutions[i].solution_id);
     if (is("other-handle") && listed > 0) {
         /* A number belongs to the library, not to the handle that listed it. */
         miopenHandle_t first = handle;
         CHECK(miopenCreateWithStream(&handle, NULL));
-        solve(p, direction, solutions[0].solution_id);
+        solve(&moved, direction, solutions[0].solution_id);
         CHECK(miopenDestroy(handle));
         handle = first;
     }
@@ -132,8 +127,12 @@ int main(int argc, char **argv) {
     uint64_t stored = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     wide_descriptors = 1;
     CHECK(miopenCreateWithStream(&handle, NULL));
+    if (is("timed")) CHECK(miopenEnableProfiling(handle, true));
     for (int i = 0; i < PROBLEMS; i++) {
         make_problem(&problems[i]);
+        if (is("deterministic")) {
+            CHECK(miopenSetConvolutionAttribute(problems[i].convolution, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1));
+        }
         for (int d = 0; d < DIRECTIONS; d++) one(&problems[i], (enum direction)d, stored);
         destroy_problem(&problems[i]);
     }

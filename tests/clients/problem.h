@@ -15,9 +15,23 @@
 
 #define CHECK(call) do { miopenStatus_t s_ = (call); if (s_) { printf("%s: %d\n", #call, s_); exit(1); } } while (0)
 
+static miopenHandle_t handle;
+
 /* What every line begins with: problem and direction, so that a test can compare line by line. */
 static char place[64];
 #define SAY(...) do { printf("%s ", place); printf(__VA_ARGS__); printf("\n"); } while (0)
+
+/* What the program was asked to do: a comma list, of which this says whether a word is in it. */
+static const char *what;
+
+static inline int is(const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = what; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (!strncmp(at, word, length) && (at[length] == ',' || !at[length])) return 1;
+    }
+    return 0;
+}
 
 enum direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS, DIRECTIONS };
 static const char *const direction_names[DIRECTIONS] = {"forward", "backward-data", "backward-weights"};
@@ -118,6 +132,20 @@ static inline void prepare(struct problem *p, enum direction direction) {
     poison(p, direction);
 }
 
+/* The problem on tensors that the library has not seen: each a float further on (`misaligned`), or both inputs in one memory (`shared`),
+ * which is as good as any other. Else as it is. */
+static inline struct problem elsewhere(const struct problem *p, enum direction direction) {
+    struct problem moved = *p;
+    struct tensor *inputs[2] = {direction == BACKWARD_DATA ? &moved.y : &moved.x, direction == BACKWARD_WEIGHTS ? &moved.y : &moved.w};
+    if (is("misaligned")) {
+        moved.x.data++, moved.w.data++, moved.y.data++;
+        fill(inputs[0]->data, inputs[0]->count, 2);
+        fill(inputs[1]->data, inputs[1]->count, 6);
+    }
+    if (is("shared")) inputs[1]->data = inputs[0]->data;
+    return moved;
+}
+
 static inline size_t at(const struct tensor *t, int n, int c, int h, int w) {
     return (size_t)(n * t->strides[0] + c * t->strides[1] + h * t->strides[2] + w * t->strides[3]);
 }
@@ -151,11 +179,20 @@ static inline void say_values(const float *values, size_t count) {
     printf("\n");
 }
 
+/* What an executing call said, once the device is done; with `timed`, whether its device time can be had. */
+static inline void show_status(miopenStatus_t status) {
+    wait_for_device();
+    SAY("status %d, forwarded error %d", status, miopenGetLastForwardedError());
+    if (!is("timed")) return;
+    float time = -1;
+    CHECK(miopenGetKernelTime(handle, &time));
+    SAY("device time %d", time > 0);
+}
+
 /* Status, values and whether they are right, of one executing call. */
 static inline void show(struct problem *p, enum direction direction, miopenStatus_t status) {
     struct tensor *out = output_of(p, direction);
-    wait_for_device();
-    SAY("status %d, forwarded error %d", status, miopenGetLastForwardedError());
+    show_status(status);
     say_values(out->data, out->count);
     SAY("right %d", right(p, direction));
 }

@@ -113,7 +113,7 @@ fn an_algorithm_that_native_listed_stays_natives() {
 
 #[test]
 fn too_little_workspace_is_hipdnns_own_matter() {
-    for what in ["noworkspace", "short"] {
+    for what in ["noworkspace", "short", "misaligned,noworkspace"] {
         let pair = pair(&CLASSIC, &[what]);
         pair.same(2 * CASES);
         pair.on.went(STEP, 2 * CASES, Hipdnn);
@@ -152,6 +152,14 @@ fn a_step_declined_after_find_is_found_by_native_first() {
     finds_hipdnn(&shared.on);
     shared.on.went(STEP, 2 * CASES, Native("host.aliasing"));
     native_finds_before_it_steps(&shared.on);
+    // Put off, it is made up for once; what was found need not be found again.
+    assert_eq!(shared.on.natives(FIND), CASES);
+    for (what, both) in [("shared,request4", ""), ("shared", "both")] {
+        let shared = Pair::run(&CLASSIC, &[what], &[("MIOPEN_HIPDNN_FIND", both)]).unwrap();
+        shared.same(2 * CASES);
+        assert_eq!(shared.on.natives(FIND), CASES, "{what} {both}");
+        native_finds_before_it_steps(&shared.on);
+    }
 }
 
 /// The plan of Find is built; that of other addresses, the second, is refused, and every one after it.
@@ -169,9 +177,11 @@ fn an_engine_refused_after_find() {
 #[test]
 fn the_first_step_after_find_may_be_captured() {
     let hip = with_hip();
-    let pair = Pair::run(&CLASSIC, &["captured"], &[("LD_LIBRARY_PATH", &hip)]).unwrap();
-    pair.same(2 * CASES);
-    pair.on.went(STEP, CASES, Hipdnn);
+    for what in ["captured", "captured,noworkspace"] {
+        let pair = Pair::run(&CLASSIC, &[what], &[("LD_LIBRARY_PATH", &hip)]).unwrap();
+        pair.on.all_right(2 * CASES);
+        pair.on.went(STEP, CASES, Hipdnn);
+    }
 }
 
 #[test]
@@ -207,7 +217,7 @@ fn ids() -> (String, String) {
 
 #[test]
 fn the_first_solution_is_hipdnns() {
-    for (what, runs) in [("all", 2), ("max1", 2), ("many", 2), ("uncompiled", 2), ("other-handle", 4)] {
+    for (what, runs) in [("all", 2), ("max1", 2), ("many", 2), ("uncompiled", 2), ("misaligned", 2), ("other-handle", 4)] {
         let pair = pair(&IMMEDIATE, &[what]);
         pair.same(runs * CASES);
         assert!(listed(&pair.on).iter().all(|id| RESERVED.contains(id)), "{what}: {:x?}", listed(&pair.on));
@@ -239,6 +249,28 @@ fn a_stored_number_leads_to_its_library() {
 }
 
 #[test]
+fn an_execution_that_hipdnn_declines_is_one_of_natives() {
+    for (what, runs) in [("shared", 2), ("shared,max1", 2), ("shared,other-handle", 4)] {
+        let pair = pair(&IMMEDIATE, &[what]);
+        pair.same(runs * CASES);
+        pair.on.went(SOLVE, runs * CASES, Native("host.aliasing"));
+        assert_eq!(pair.on.natives(SOLVE), runs * CASES);
+    }
+}
+
+#[test]
+fn a_problem_that_is_declined_has_natives_solutions() {
+    let pair = pair(&IMMEDIATE, &["deterministic"]);
+    pair.same(2 * CASES);
+    assert_eq!(listed(&pair.on), listed(&pair.off));
+    pair.on.went(SOLVE, 2 * CASES, Native(""));
+    // hipDNN's number, kept from when it was listed: native executes in its place.
+    let ran = run(&IMMEDIATE, &["deterministic,stored", &ids().0], &[], true).unwrap();
+    ran.all_right(2 * CASES);
+    assert!(ran.lines("status").iter().all(|line| *line == "status 0, forwarded error 0"));
+}
+
+#[test]
 fn a_number_of_nobody_gets_natives_answer() {
     let pair = pair(&IMMEDIATE, &["unknown", "77"]);
     pair.same(0);
@@ -257,13 +289,27 @@ fn an_execution_that_is_switched_off_takes_its_solution_along() {
 
 #[test]
 fn a_solution_is_hipdnns_in_the_process_that_found_it() {
-    for what in ["plain", "many", "gone", "unprepared"] {
+    for what in ["plain", "many", "gone", "unprepared", "reordered", "described", "misaligned"] {
         let pair = pair(&FIND2, &[what]);
         pair.same(4 * CASES);
         // Twice as found, twice as loaded from its blob.
         pair.on.went(RUN, 4 * CASES, Hipdnn);
         assert_eq!(pair.on.natives(RUN), 0, "{what}");
     }
+}
+
+#[test]
+fn a_run_that_hipdnn_declines_is_natives() {
+    let pair = pair(&FIND2, &["shared"]);
+    pair.same(4 * CASES);
+    pair.on.went(RUN, 4 * CASES, Native("host.aliasing"));
+}
+
+#[test]
+fn a_run_without_all_tensors_is_refused_everywhere() {
+    let pair = pair(&FIND2, &["missing"]);
+    assert_eq!(pair.on.lines("status"), pair.off.lines("status"));
+    assert!(pair.on.lines("status").iter().all(|line| *line == "status 2, forwarded error 0"), "{:?}", pair.on.lines("status"));
 }
 
 #[test]
@@ -429,6 +475,79 @@ fn with_the_family_off_every_style_is_natives() {
         pair.same(results);
         assert_eq!(pair.on.native, pair.off.native, "{arguments:?}");
     }
+}
+
+/// Whichever entry point is left to native alone, or to the shim alone: programs see one library.
+#[test]
+fn any_entry_point_may_be_switched_off_or_be_the_only_one() {
+    let cases: [(&Client, &[&str], usize, &[&str]); 4] = [
+        (&CLASSIC, &["plain"], 2 * CASES, &["miopenConvolutionForwardGetWorkSpaceSize", FIND[0], STEP[0]]),
+        (
+            &IMMEDIATE,
+            &["all"],
+            2 * CASES,
+            &[
+                "miopenConvolutionForwardGetSolutionCount",
+                "miopenConvolutionForwardGetSolution",
+                "miopenConvolutionForwardGetSolutionWorkspaceSize",
+                "miopenConvolutionForwardCompileSolution",
+                SOLVE[0],
+            ],
+        ),
+        (
+            &FIND2,
+            &["plain"],
+            4 * CASES,
+            &["miopenFindSolutions", "miopenGetSolutionWorkspaceSize", "miopenSaveSolution", "miopenLoadSolution", RUN[0]],
+        ),
+        (&FUSION, &["plan", "bias+relu", "v2"], 4 * PROBLEMS, &["miopenFusionPlanGetWorkSpaceSize", COMPILE[0], EXECUTE_V2[0]]),
+    ];
+    for (client, arguments, results, entry_points) in cases {
+        for entry_point in entry_points {
+            for variable in ["MIOPEN_DISABLE_HIPDNN_FOR", "MIOPEN_USE_HIPDNN_FOR"] {
+                eprintln!("{variable}={entry_point}");
+                Pair::run(client, arguments, &[(variable, entry_point)]).unwrap().same(results);
+            }
+        }
+    }
+}
+
+#[test]
+fn strict_shows_declines_in_every_style_and_leaves_natives_choices() {
+    let strict = [("MIOPEN_HIPDNN_STRICT", "1")];
+    for (client, arguments) in
+        [(&*CLASSIC, &["shared"][..]), (&IMMEDIATE, &["shared"]), (&FIND2, &["shared"]), (&FUSION, &["plan", "bias+power"])]
+    {
+        let ran = run(client, arguments, &strict, true).unwrap();
+        let statuses = ran.lines("status");
+        assert!(!statuses.is_empty() && statuses.iter().all(|line| line.starts_with("status 8,")), "{arguments:?}: {statuses:?}");
+    }
+    let found = run(&CLASSIC, &["deterministic"], &strict, true).unwrap();
+    assert!(found.lines("find").iter().all(|line| line.starts_with("find 8,")), "{:?}", found.lines("find"));
+    let native = ids().1;
+    for (client, arguments) in [(&*CLASSIC, &["algorithm", DIRECT]), (&IMMEDIATE, &["stored", native.as_str()])] {
+        Pair::run(client, arguments, &strict).unwrap().same(2 * CASES);
+    }
+}
+
+#[test]
+fn device_times_are_hipdnns_in_every_style() {
+    for (client, arguments) in [
+        (&*CLASSIC, &["timed"][..]),
+        (&IMMEDIATE, &["timed"]),
+        (&FIND2, &["timed"]),
+        (&FUSION, &["plan", "bias+relu", "timed"]),
+        (&FUSION, &["plan", "bias+relu", "timed,v2"]),
+    ] {
+        let pair = Pair::run(client, arguments, &[]).unwrap();
+        pair.same(pair.off.lines("right").len());
+        assert!(pair.on.lines("device").iter().all(|line| *line == "device time 1"), "{arguments:?}");
+        assert_eq!(pair.on.natives(&["miopenGetKernelTime"]), 0, "{arguments:?}");
+    }
+    // Where native executes, its time is told.
+    let declined = pair(&FUSION, &["plan", "bias+power", "timed"]);
+    declined.same(4 * PROBLEMS);
+    assert_eq!(declined.on.natives(&["miopenGetKernelTime"]), 4 * PROBLEMS);
 }
 
 /// Once hipDNN was asked to execute, native never sees the call.
