@@ -37,7 +37,7 @@ host_rules! {
     PolicySolution "host.policy.native-solution" "no decline: the caller chose a solution that native listed";
     PointerNull "host.pointer.null" "a tensor argument is a null pointer";
     ExtentUnknown "host.extent.unknown" "the extent of a tensor argument cannot be computed";
-    Aliasing "host.aliasing" "two arguments share memory, and one of them is written";
+    Aliasing "host.aliasing" "two arguments share memory, which MIOpen does not say the meaning of";
     AlignmentUnsupported "host.alignment.unsupported" "a pointer less aligned than the backend can be told";
     CaptureCold "host.capture.cold" "first execution of a plan while the stream is being captured";
     CaptureEngine "host.capture.engine" "the engine cannot run while the stream is being captured";

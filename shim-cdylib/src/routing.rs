@@ -2,6 +2,7 @@
 
 use std::{ffi::CStr, ptr::null_mut};
 
+use arrayvec::ArrayVec;
 use hipdnn_host::{
     environment::{Family, Settings},
     forward::Host,
@@ -71,48 +72,51 @@ extern "C" fn write_stats_at_exit() {
 /// The handler of an export, if it is routed under these settings.
 pub fn handler(forwarding: &Forwarding, name: &CStr) -> Option<Handler> {
     let name = name.to_str().ok()?;
-    let routed = ROUTES.iter().map(|&(routed, family, executes, route)| (routed, family, executes, Handler::Route(route)));
+    let routed = ROUTES
+        .iter()
+        .map(|&(routed, family, needs, route)| (routed, family, Needs::from_iter(needs.iter().copied()), Handler::Route(route)));
     let directions = directions::ALL.iter().flat_map(|direction| {
         convolution_routes(direction)
             .map(|(routed, executes, route)| (routed, Family::Conv, executes, Handler::Convolution(direction, route)))
     });
-    if let Some((_, family, executes, handler)) = routed.chain(directions).find(|(routed, ..)| *routed == name) {
+    if let Some((_, family, needs, handler)) = routed.chain(directions).find(|(routed, ..)| *routed == name) {
         let settings = forwarding.host.settings();
-        return (settings.forwards(family, name) && settings.forwards(family, executes)).then_some(handler);
+        let forwards = |entry_point: &&str| settings.forwards(family, entry_point);
+        return (forwards(&name) && needs.iter().all(forwards)).then_some(handler);
     }
     HANDLERS.iter().find(|(handled, _)| *handled == name).map(|(_, handler)| *handler)
 }
 
-/// The entry points of one direction that may be forwarded: the function, the one that then executes what it answers, the handler.
-/// A query is answered only where the execution is forwarded too.
-fn convolution_routes(direction: &Direction) -> [(&'static str, &'static str, ConvolutionRoute); 8] {
+/// Entry points that must be forwarded too: those that then meet what a query answered.
+type Needs = ArrayVec<&'static str, 4>;
+
+/// The entry points of one direction that may be forwarded: the function, what it needs, the handler.
+fn convolution_routes(direction: &Direction) -> [(&'static str, Needs, ConvolutionRoute); 8] {
     let names = &direction.names;
+    let classic = Needs::from_iter([names.classic]);
+    // Whoever was told hipDNN's id may ask for any of these.
+    let solutions = Needs::from([names.list, names.solution_workspace, names.compile, names.immediate]);
     [
-        (names.classic, names.classic, classic::execute),
-        (names.workspace, names.classic, find::workspace_size),
-        (names.find, names.classic, find::find),
-        (names.count, names.immediate, immediate::count),
-        (names.list, names.immediate, immediate::list),
-        (names.solution_workspace, names.immediate, immediate::solution_workspace),
-        (names.compile, names.immediate, immediate::compile),
-        (names.immediate, names.immediate, immediate::execute),
+        (names.classic, Needs::new(), classic::execute),
+        (names.workspace, classic.clone(), find::workspace_size),
+        (names.find, classic, find::find),
+        (names.count, solutions.clone(), immediate::count),
+        (names.list, solutions.clone(), immediate::list),
+        (names.solution_workspace, solutions.clone(), immediate::solution_workspace),
+        (names.compile, solutions, immediate::compile),
+        (names.immediate, Needs::new(), immediate::execute),
     ]
 }
 
-/// The other entry points that may be forwarded, with the family whose switch they obey and the one that executes.
-const ROUTES: &[(&str, Family, &str, Route)] = &[
-    ("miopenGetSolverIdConvAlgorithm", Family::Conv, "miopenConvolutionForwardImmediate", immediate::algorithm_of),
-    ("miopenRunSolution", Family::Conv, "miopenRunSolution", find2::run),
-    ("miopenGetSolutionWorkspaceSize", Family::Conv, "miopenRunSolution", find2::workspace_size),
-    ("miopenSaveSolution", Family::Conv, "miopenRunSolution", find2::save),
-    ("miopenExecuteFusionPlan", Family::Fusion, "miopenExecuteFusionPlan", fusion::execute_plan),
-    ("miopenExecuteFusionPlan_v2", Family::Fusion, "miopenExecuteFusionPlan_v2", fusion::execute_plan_v2),
-    (
-        "miopenConvolutionBiasActivationForward",
-        Family::Fusion,
-        "miopenConvolutionBiasActivationForward",
-        fusion::convolution_bias_activation,
-    ),
+/// The other entry points that may be forwarded, with the family whose switch they obey and what they need.
+const ROUTES: &[(&str, Family, &[&str], Route)] = &[
+    ("miopenGetSolverIdConvAlgorithm", Family::Conv, &[], immediate::algorithm_of),
+    ("miopenRunSolution", Family::Conv, &[], find2::run),
+    ("miopenGetSolutionWorkspaceSize", Family::Conv, &["miopenRunSolution"], find2::workspace_size),
+    ("miopenSaveSolution", Family::Conv, &["miopenRunSolution"], find2::save),
+    ("miopenExecuteFusionPlan", Family::Fusion, &[], fusion::execute_plan),
+    ("miopenExecuteFusionPlan_v2", Family::Fusion, &[], fusion::execute_plan_v2),
+    ("miopenConvolutionBiasActivationForward", Family::Fusion, &[], fusion::convolution_bias_activation),
 ];
 
 /// Entry points that are watched, and the one whose answer may be marked.
@@ -189,11 +193,11 @@ const HANDLERS: &[(&str, Handler)] = &[
 mod tests {
     use super::*;
 
-    fn handled() -> impl Iterator<Item = &'static str> {
-        let directions =
-            directions::ALL.iter().flat_map(|direction| convolution_routes(direction).map(|(name, executes, _)| [name, executes]));
-        let routes = ROUTES.iter().flat_map(|(name, _, executes, _)| [*name, *executes]);
-        directions.flatten().chain(routes).chain(HANDLERS.iter().map(|(name, _)| *name))
+    fn handled() -> Vec<&'static str> {
+        let of = |direction| convolution_routes(direction).into_iter().flat_map(|(name, needs, _)| needs.into_iter().chain([name]));
+        let directions = directions::ALL.iter().flat_map(of);
+        let routes = ROUTES.iter().flat_map(|(name, _, needs, _)| needs.iter().chain([name]).copied());
+        directions.chain(routes).chain(HANDLERS.iter().map(|(name, _)| *name)).collect()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use hipdnn_host::{
     forward::Call,
+    handle::HandleState,
     problem::{ConvolutionProblem, Problem},
     rules::HostRule,
 };
@@ -68,25 +69,29 @@ fn natively(
 ) -> Step {
     match record.finds.listed_hipdnn(problem) {
         None => Step::Native,
-        Some(NativeSearch::Done(listed)) => with_listed(direction, frame, &listed),
+        Some(NativeSearch::Done(listed)) => with_listed(direction, frame, forwarding, &record.state, &listed),
         // A search allocates and waits; native says itself what it makes of a call that comes without one.
         Some(NativeSearch::PutOff { .. }) if forwarding.host.is_capturing(&record.state) => Step::Native,
         Some(NativeSearch::PutOff { exhaustive }) => search(direction, frame, forwarding, problem, exhaustive),
     }
 }
 
-/// The call with an algorithm that native listed and that the caller's workspace is enough for: its own, else the fastest.
-fn with_listed(direction: &'static Direction, frame: &Frame, listed: &[Listed]) -> Step {
-    let bytes = frame.integer(WORKSPACE_BYTES) as usize;
+/// The call with an algorithm that native listed: the caller's own or else the fastest, among those that the caller's workspace is enough
+/// for. If it is for none, the fastest gets workspace of the handle's.
+fn with_listed(direction: &'static Direction, frame: &Frame, forwarding: &Forwarding, state: &HandleState, listed: &[Listed]) -> Step {
+    let (bytes, named) = (frame.integer(WORKSPACE_BYTES) as usize, frame.int(ALGORITHM));
     let fitting = || listed.iter().filter(|listed| listed.workspace <= bytes);
-    let chosen = fitting().find(|listed| listed.algorithm == frame.int(ALGORITHM)).or_else(|| fitting().next());
-    match chosen {
-        Some(chosen) if chosen.algorithm != frame.int(ALGORITHM) => {
-            let arguments = frame.arguments().with(ALGORITHM, u64::from(chosen.algorithm.cast_unsigned()));
-            Step::call(direction.names.classic, arguments, |_, _, status| Step::status(status))
+    let with = |chosen: &Listed| frame.arguments().with(ALGORITHM, u64::from(chosen.algorithm.cast_unsigned()));
+    let arguments = match fitting().find(|listed| listed.algorithm == named).or_else(|| fitting().next()) {
+        Some(chosen) if chosen.algorithm == named => return Step::Native,
+        Some(chosen) => with(chosen),
+        None => {
+            let Some(fastest) = listed.first() else { return Step::Native };
+            let Some(workspace) = forwarding.host.own_workspace(state, fastest.workspace) else { return Step::Native };
+            with(fastest).with(WORKSPACE, workspace as u64).with(WORKSPACE_BYTES, fastest.workspace as u64)
         }
-        _ => Step::Native,
-    }
+    };
+    Step::call(direction.names.classic, arguments, |_, _, status| Step::status(status))
 }
 
 /// Native's search, late. It measures on the caller's inputs, but writes elsewhere: the output may be read by the call (beta), or be
@@ -126,9 +131,10 @@ fn search(
         let (count, results) = found.read();
         let count = if status == status::SUCCESS { usize::try_from(count).unwrap_or(0).min(SEARCHED) } else { 0 };
         let listed: Vec<Listed> = results[..count].iter().map(Listed::from).collect();
-        let _ = with_problem(direction, &direction.classic, Asked::PLAIN, frame, forwarding, |record, problem| {
+        let then = |record: &HandleRecord, problem: ConvolutionProblem<'_>| {
             record.finds.searched(&problem, listed.clone());
-        });
-        with_listed(direction, frame, &listed)
+            with_listed(direction, frame, forwarding, &record.state, &listed)
+        };
+        with_problem(direction, &direction.classic, Asked::PLAIN, frame, forwarding, then).unwrap_or(Step::Native)
     })
 }

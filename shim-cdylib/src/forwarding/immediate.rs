@@ -2,8 +2,6 @@
 //!
 //! It takes a place of native's list, never one more: callers have fixed room for as many as native has (PyTorch refuses more than ten).
 
-use std::ffi::c_void;
-
 use hipdnn_host::{
     forward::Call,
     problem::{ConvolutionProblem, Problem},
@@ -11,7 +9,9 @@ use hipdnn_host::{
 };
 use miopen_api::{ConvSolution, status};
 
-use super::{Asked, IMPLICIT_GEMM, Place, conclude, directions::Direction, pointers, query_unrecorded, unrecorded, with_problem};
+use super::{
+    Asked, IMPLICIT_GEMM, Place, conclude, directions::Direction, own_workspace, pointers, query_unrecorded, unrecorded, with_problem,
+};
 use crate::{
     errors,
     frame::{Arguments, Frame, Step},
@@ -111,25 +111,28 @@ pub fn list(direction: &'static Direction, frame: &Frame, _: &'static Forwarding
     })
 }
 
-/// `…GetSolutionWorkspaceSize` of a solution of hipDNN's.
+/// `…GetSolutionWorkspaceSize` of a solution of hipDNN's; for a problem that hipDNN declines, of native's that executes in its place.
 pub fn solution_workspace(direction: &'static Direction, frame: &Frame, forwarding: &'static Forwarding) -> Step {
     errors::unmark();
     let size = frame.pointer(SIZE).cast::<usize>();
     if !is_ours(frame.integer(SOLUTION)) || size.is_null() {
         return Step::Native;
     }
+    let put = move |workspace: usize| {
+        // SAFETY: not null, and MIOpen's contract makes it a place for a size.
+        unsafe { size.write_unaligned(workspace) };
+        Step::status(status::SUCCESS)
+    };
     match prepared(direction, direction.names.solution_workspace, frame, forwarding, status::SUCCESS) {
-        Ok((workspace, _)) => {
-            // SAFETY: not null, and MIOpen's contract makes it a place for a size.
-            unsafe { size.write_unaligned(workspace) };
-            Step::status(status::SUCCESS)
-        }
-        // Native says what it makes of an id that it never gave.
-        Err(_) => Step::Native,
+        Ok((workspace, _)) => put(workspace),
+        Err(_) => natives(direction, frame, QUERY, move |_, _, listed| match listed.first() {
+            Some(solution) => put(solution.workspace_size),
+            None => Step::Native,
+        }),
     }
 }
 
-/// `…CompileSolution` of a solution of hipDNN's: its plan is built.
+/// `…CompileSolution` of a solution of hipDNN's: its plan is built; for a problem that hipDNN declines, native's in its place.
 pub fn compile(direction: &'static Direction, frame: &Frame, forwarding: &'static Forwarding) -> Step {
     errors::unmark();
     if !is_ours(frame.integer(SOLUTION)) {
@@ -137,7 +140,13 @@ pub fn compile(direction: &'static Direction, frame: &Frame, forwarding: &'stati
     }
     match prepared(direction, direction.names.compile, frame, forwarding, status::SUCCESS) {
         Ok(_) => Step::status(status::SUCCESS),
-        Err(_) => Step::Native,
+        Err(_) => natives(direction, frame, QUERY, move |frame, _, listed| match listed.first() {
+            Some(solution) => {
+                let arguments = frame.arguments().with(SOLUTION, solution.solution_id);
+                Step::call(direction.names.compile, arguments, |_, _, status| Step::status(status))
+            }
+            None => Step::Native,
+        }),
     }
 }
 
@@ -164,25 +173,33 @@ pub fn execute(direction: &'static Direction, frame: &Frame, forwarding: &'stati
     with_problem(direction, &positions, Asked::PLAIN, frame, forwarding, run).unwrap_or_else(|| unrecorded(frame, forwarding, name))
 }
 
-/// Executes a solution of native's in place of hipDNN's, which native does not know.
-fn natively(direction: &'static Direction, frame: &Frame) -> Step {
+/// Where a call's handle and descriptors are, in the order in which queries take them: of queries, and of the immediate call, which has
+/// memory between them.
+const QUERY: [usize; 5] = [0, 1, 2, 3, 4];
+const EXECUTION: [usize; 5] = [0, 1, 3, 5, 6];
+
+/// Asks native for its solutions, for one to take the place of hipDNN's, which native does not know.
+fn natives(
+    direction: &'static Direction,
+    frame: &Frame,
+    descriptors: [usize; 5],
+    then: impl FnOnce(&Frame, &'static Forwarding, &[ConvSolution]) -> Step + 'static,
+) -> Step {
     let found = Place::new((0usize, [ConvSolution::default(); CONSIDERED]));
     // SAFETY: the fields of a live allocation; only their addresses are taken.
     let [count, solutions] = unsafe { [(&raw mut (*found.0).0).expose_provenance(), (&raw mut (*found.0).1).expose_provenance()] };
-    // The query's descriptors stand in the order of the call's, without the memory between them.
-    let arguments = Arguments::new(&[
-        frame.integer(0),
-        frame.integer(1),
-        frame.integer(3),
-        frame.integer(5),
-        frame.integer(6),
-        CONSIDERED as u64,
-        count as u64,
-        solutions as u64,
-    ]);
+    let [handle, a, b, convolution, c] = descriptors.map(|n| frame.integer(n));
+    let arguments = Arguments::new(&[handle, a, b, convolution, c, CONSIDERED as u64, count as u64, solutions as u64]);
     Step::call(direction.names.list, arguments, move |frame, forwarding, status| {
         let (count, solutions) = found.read();
         let listed = if status == status::SUCCESS { &solutions[..count.min(CONSIDERED)] } else { &[] };
+        then(frame, forwarding, listed)
+    })
+}
+
+/// Executes a solution of native's: the first that the caller's workspace is enough for, else the first, with workspace of the handle's.
+fn natively(direction: &'static Direction, frame: &Frame) -> Step {
+    natives(direction, frame, EXECUTION, move |frame, forwarding, listed| {
         let bytes = frame.integer(WORKSPACE_BYTES) as usize;
         let fitting = listed.iter().find(|solution| solution.workspace_size <= bytes);
         let (id, workspace, bytes) = match (fitting, listed.first()) {
@@ -197,11 +214,6 @@ fn natively(direction: &'static Direction, frame: &Frame) -> Step {
         let arguments = frame.arguments().with(EXECUTED, id).with(WORKSPACE, workspace as u64).with(WORKSPACE_BYTES, bytes as u64);
         Step::call(direction.names.immediate, arguments, |_, _, status| Step::status(status))
     })
-}
-
-fn own_workspace(frame: &Frame, forwarding: &Forwarding, bytes: usize) -> Option<*mut c_void> {
-    let handles = forwarding.records.handles.pin();
-    forwarding.host.own_workspace(&handles.get(&(frame.integer(0) as usize))?.state, bytes)
 }
 
 /// `miopenGetSolverIdConvAlgorithm(id, algorithm*)`.

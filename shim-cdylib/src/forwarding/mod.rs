@@ -147,6 +147,12 @@ fn scalar(pointer: *mut c_void, output: &TensorDescriptor) -> Option<f64> {
     })
 }
 
+/// Workspace of the handle's own, for a solver of native's that needs more than the caller brought. `None` if there is none to be had.
+fn own_workspace(frame: &Frame, forwarding: &Forwarding, bytes: usize) -> Option<*mut c_void> {
+    let handles = forwarding.records.handles.pin();
+    forwarding.host.own_workspace(&handles.get(&(frame.integer(0) as usize))?.state, bytes)
+}
+
 /// Memory that native writes an answer into while a call is under way. Outlives native's call wherever the call ends.
 struct Place<T>(*mut T);
 

@@ -28,7 +28,9 @@ pub fn forget_plan(frame: &Frame, forwarding: &Forwarding) {
     let operations = forwarding.records.operations.pin();
     // Operations end with their plan.
     if let Some(plan) = plans.remove(&(frame.integer(0) as usize)) {
-        plan.operations.iter().for_each(|operation| drop(operations.remove(&operation.address)));
+        for operation in &plan.operations {
+            operations.remove(&operation.address);
+        }
     }
 }
 
