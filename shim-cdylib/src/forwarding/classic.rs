@@ -76,22 +76,23 @@ fn natively(
     }
 }
 
-/// The call with an algorithm that native listed: the caller's own or else the fastest, among those that the caller's workspace is enough
-/// for. If it is for none, the fastest gets workspace of the handle's.
+/// The call with an algorithm that native listed.
 fn with_listed(direction: &'static Direction, frame: &Frame, forwarding: &Forwarding, state: &HandleState, listed: &[Listed]) -> Step {
-    let (bytes, named) = (frame.integer(WORKSPACE_BYTES) as usize, frame.int(ALGORITHM));
-    let fitting = || listed.iter().filter(|listed| listed.workspace <= bytes);
-    let with = |chosen: &Listed| frame.arguments().with(ALGORITHM, u64::from(chosen.algorithm.cast_unsigned()));
-    let arguments = match fitting().find(|listed| listed.algorithm == named).or_else(|| fitting().next()) {
-        Some(chosen) if chosen.algorithm == named => return Step::Native,
-        Some(chosen) => with(chosen),
-        None => {
-            let Some(fastest) = listed.first() else { return Step::Native };
-            let Some(workspace) = forwarding.host.own_workspace(state, fastest.workspace) else { return Step::Native };
-            with(fastest).with(WORKSPACE, workspace as u64).with(WORKSPACE_BYTES, fastest.workspace as u64)
-        }
+    let Some(chosen) = choose(listed, frame.int(ALGORITHM), frame.integer(WORKSPACE_BYTES) as usize) else { return Step::Native };
+    let arguments = frame.arguments().with(ALGORITHM, u64::from(chosen.algorithm.cast_unsigned()));
+    let arguments = if chosen.workspace <= frame.integer(WORKSPACE_BYTES) as usize {
+        arguments
+    } else {
+        let Some(workspace) = forwarding.host.own_workspace(state, chosen.workspace) else { return Step::Native };
+        arguments.with(WORKSPACE, workspace as u64).with(WORKSPACE_BYTES, chosen.workspace as u64)
     };
     Step::call(direction.names.classic, arguments, |_, _, status| Step::status(status))
+}
+
+/// The caller's own algorithm or else the fastest, among those that the caller's workspace is enough for; if it is for none, the fastest.
+fn choose(listed: &[Listed], named: i32, bytes: usize) -> Option<Listed> {
+    let fitting = || listed.iter().filter(|listed| listed.workspace <= bytes);
+    fitting().find(|listed| listed.algorithm == named).or_else(|| fitting().next()).or(listed.first()).copied()
 }
 
 /// Native's search, late. It measures on the caller's inputs, but writes elsewhere: the output may be read by the call (beta), or be
@@ -137,4 +138,22 @@ fn search(
         };
         with_problem(direction, &direction.classic, Asked::PLAIN, frame, forwarding, then).unwrap_or(Step::Native)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use miopen_api::fwd_algorithm::{DIRECT, GEMM, IMPLICIT_GEMM, WINOGRAD};
+
+    use super::*;
+
+    #[test]
+    fn natives_substitute_is_the_named_or_the_fastest_that_fits() {
+        let listed = [(WINOGRAD, 50), (IMPLICIT_GEMM, 20), (DIRECT, 0)].map(|(algorithm, workspace)| Listed { algorithm, workspace });
+        let chosen = |named, bytes| choose(&listed, named, bytes).map(|listed| listed.algorithm);
+        assert_eq!(chosen(IMPLICIT_GEMM, 100), Some(IMPLICIT_GEMM));
+        assert_eq!(chosen(GEMM, 100), Some(WINOGRAD));
+        assert_eq!(chosen(IMPLICIT_GEMM, 10), Some(DIRECT));
+        assert_eq!(choose(&listed[..2], IMPLICIT_GEMM, 0).map(|listed| listed.algorithm), Some(WINOGRAD), "with workspace of the handle's");
+        assert_eq!(choose(&[], IMPLICIT_GEMM, 100), None);
+    }
 }

@@ -81,20 +81,23 @@ impl Answer {
     ///
     /// A plan that needs more workspace than the caller has takes the handle's own, and none of the caller's.
     fn put(self, own: Measurement, workspace: usize, natives: &[ConvAlgoPerf]) {
-        let memory = if own.workspace <= workspace { own.workspace } else { 0 };
-        let first = ConvAlgoPerf { algorithm: IMPLICIT_GEMM, time: own.milliseconds, memory };
-        let others = natives.iter().filter(|perf| perf.algorithm != IMPLICIT_GEMM).copied();
-        let listed = std::iter::once(first).chain(others).take(natives.len().max(1));
+        let listed = merged(own, workspace, natives);
         // SAFETY: at most as many as were requested, for which MIOpen's contract makes room; and a place for the count.
         unsafe {
-            let mut count = 0;
-            for perf in listed {
-                self.results.add(count).write_unaligned(perf);
-                count += 1;
+            for (n, perf) in listed.iter().enumerate() {
+                self.results.add(n).write_unaligned(*perf);
             }
-            self.returned.write_unaligned(count as i32);
+            self.returned.write_unaligned(listed.len() as i32);
         }
     }
+}
+
+/// What Find lists, see [`Answer::put`].
+fn merged(own: Measurement, workspace: usize, natives: &[ConvAlgoPerf]) -> Vec<ConvAlgoPerf> {
+    let memory = if own.workspace <= workspace { own.workspace } else { 0 };
+    let first = ConvAlgoPerf { algorithm: IMPLICIT_GEMM, time: own.milliseconds, memory };
+    let others = natives.iter().filter(|perf| perf.algorithm != IMPLICIT_GEMM).copied();
+    std::iter::once(first).chain(others).take(natives.len().max(1)).collect()
 }
 
 /// `miopenFindConvolution…Algorithm`: hipDNN's measured plan comes first. Where it is all that was asked for, native's search is put off
@@ -152,5 +155,35 @@ fn with_hipdnn(
             otherwise()
         }
         None => unrecorded(frame, forwarding, name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use miopen_api::fwd_algorithm::{DIRECT, GEMM, WINOGRAD};
+
+    use super::*;
+
+    fn listed(workspace: usize, natives: &[i32]) -> Vec<(i32, usize)> {
+        let natives: Vec<_> = natives.iter().map(|&algorithm| ConvAlgoPerf { algorithm, time: 1.0, memory: 7 }).collect();
+        let own = Measurement { milliseconds: 2.0, workspace: 100 };
+        merged(own, workspace, &natives).iter().map(|perf| (perf.algorithm, perf.memory)).collect()
+    }
+
+    #[test]
+    fn hipdnn_comes_first_and_the_list_does_not_grow() {
+        assert_eq!(listed(100, &[]), [(IMPLICIT_GEMM, 100)]);
+        assert_eq!(listed(100, &[DIRECT]), [(IMPLICIT_GEMM, 100)]);
+        assert_eq!(listed(100, &[WINOGRAD, DIRECT, GEMM]), [(IMPLICIT_GEMM, 100), (WINOGRAD, 7), (DIRECT, 7)]);
+    }
+
+    #[test]
+    fn an_algorithm_is_listed_once() {
+        assert_eq!(listed(100, &[DIRECT, IMPLICIT_GEMM, GEMM]), [(IMPLICIT_GEMM, 100), (DIRECT, 7), (GEMM, 7)]);
+    }
+
+    #[test]
+    fn a_plan_that_needs_more_than_the_caller_has_takes_nothing_of_it() {
+        assert_eq!(listed(99, &[]), [(IMPLICIT_GEMM, 0)]);
     }
 }

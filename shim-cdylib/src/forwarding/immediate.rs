@@ -98,17 +98,23 @@ pub fn list(direction: &'static Direction, frame: &Frame, _: &'static Forwarding
         // SAFETY: not null; native wrote count and solutions if it succeeded, and there is room for `max` of them, at least one.
         unsafe {
             let natives = if status == status::SUCCESS { count.read_unaligned().min(max) } else { 0 };
-            let fastest = (natives > 0).then(|| solutions.read_unaligned().time);
-            for n in (1..natives).rev() {
-                solutions.add(n).write_unaligned(solutions.add(n - 1).read_unaligned());
+            let natives: Vec<ConvSolution> = (0..natives).map(|n| solutions.add(n).read_unaligned()).collect();
+            let listed = merged(workspace_size, measured, &natives);
+            for (n, solution) in listed.iter().enumerate() {
+                solutions.add(n).write_unaligned(*solution);
             }
-            // Without a measurement, as fast as native's fastest: callers who sort keep the order.
-            let time = measured.or(fastest).unwrap_or(0.0);
-            solutions.write_unaligned(ConvSolution { time, workspace_size, solution_id: HIPDNN, algorithm: IMPLICIT_GEMM });
-            count.write_unaligned(natives.max(1));
+            count.write_unaligned(listed.len());
         }
         Step::status(status::SUCCESS)
     })
+}
+
+/// What is listed: hipDNN's solution in the first place of native's list, the last one of which makes room.
+fn merged(workspace_size: usize, measured: Option<f32>, natives: &[ConvSolution]) -> Vec<ConvSolution> {
+    // Without a measurement, as fast as native's fastest: callers who sort keep the order.
+    let time = measured.or(natives.first().map(|fastest| fastest.time)).unwrap_or(0.0);
+    let own = ConvSolution { time, workspace_size, solution_id: HIPDNN, algorithm: IMPLICIT_GEMM };
+    std::iter::once(own).chain(natives.iter().copied()).take(natives.len().max(1)).collect()
 }
 
 /// `…GetSolutionWorkspaceSize` of a solution of hipDNN's; for a problem that hipDNN declines, of native's that executes in its place.
@@ -231,6 +237,16 @@ pub fn algorithm_of(frame: &Frame, _: &'static Forwarding) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hipdnn_takes_a_place_of_natives_list() {
+        let natives = [1, 2, 3].map(|id| ConvSolution { time: id as f32, solution_id: id, ..ConvSolution::default() });
+        let ids = |natives: &[ConvSolution]| merged(0, None, natives).iter().map(|solution| solution.solution_id).collect::<Vec<_>>();
+        assert_eq!(ids(&natives), [HIPDNN, 1, 2]);
+        assert_eq!(ids(&natives[..1]), [HIPDNN]);
+        assert_eq!(ids(&[]), [HIPDNN]);
+        assert_eq!((merged(0, None, &natives)[0].time, merged(0, Some(9.0), &natives)[0].time), (1.0, 9.0));
+    }
 
     #[test]
     fn ids_are_positive_as_signed_numbers_and_ours() {

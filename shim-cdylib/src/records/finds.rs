@@ -49,48 +49,51 @@ pub struct Finds {
     found: HashMap<Box<[u64]>, Found>,
 }
 
-/// Find knows no scalars, and no algorithm yet.
-fn key(problem: &ConvolutionProblem<'_>) -> KeyBuffer {
+/// Find knows no scalars, and no algorithm yet. `None` if there is no such key, which no convolution is too large for.
+fn key(problem: &ConvolutionProblem<'_>) -> Option<KeyBuffer> {
     let mut key = KeyBuffer::default();
     let searched = ConvolutionProblem { alpha: 1.0, beta: 0.0, algorithm: None, ..*problem };
-    // Any convolution fits; the test of `key` says so. Were it otherwise, problems would share the empty key's part that fits.
-    let _ = key.fill(&Problem::Convolution(searched));
-    key
+    key.fill(&Problem::Convolution(searched)).then_some(key)
 }
 
 impl Finds {
     /// Remembers what a Find listed.
     pub fn found(&self, problem: &ConvolutionProblem<'_>, hipdnn: Measurement, native: NativeSearch) {
-        self.found.pin().insert(key(problem).words().into(), Found { hipdnn, native });
+        if let Some(key) = key(problem) {
+            self.found.pin().insert(key.words().into(), Found { hipdnn, native });
+        }
     }
 
     /// Native's search, which had been put off, was made up for.
     pub fn searched(&self, problem: &ConvolutionProblem<'_>, listed: Vec<Listed>) {
-        let (found, key) = (self.found.pin(), key(problem));
-        if let Some(hipdnn) = found.get(key.words()).map(|found| found.hipdnn) {
-            found.insert(key.words().into(), Found { hipdnn, native: NativeSearch::Done(listed) });
+        if let Some(hipdnn) = self.measured(problem) {
+            self.found(problem, hipdnn, NativeSearch::Done(listed));
         }
+    }
+
+    fn get<R>(&self, problem: &ConvolutionProblem<'_>, read: impl FnOnce(&Found) -> R) -> Option<R> {
+        if self.found.is_empty() {
+            return None;
+        }
+        self.found.pin().get(key(problem)?.words()).map(read)
     }
 
     /// Whether the caller chose an algorithm that native listed beside hipDNN's, which itself never is native's.
     pub fn is_natives(&self, problem: &ConvolutionProblem<'_>, algorithm: i32) -> bool {
-        if algorithm == IMPLICIT_GEMM || self.found.is_empty() {
-            return false;
-        }
-        let found = self.found.pin();
-        match found.get(key(problem).words()).map(|found| &found.native) {
-            Some(NativeSearch::Done(listed)) => listed.iter().any(|listed| listed.algorithm == algorithm),
-            Some(NativeSearch::PutOff { .. }) | None => false,
-        }
+        let listed = |found: &Found| match &found.native {
+            NativeSearch::Done(listed) => listed.iter().any(|listed| listed.algorithm == algorithm),
+            NativeSearch::PutOff { .. } => false,
+        };
+        algorithm != IMPLICIT_GEMM && self.get(problem, listed).unwrap_or(false)
     }
 
     /// Native's part of the Find that listed hipDNN for this problem; `None` if none did.
     pub fn listed_hipdnn(&self, problem: &ConvolutionProblem<'_>) -> Option<NativeSearch> {
-        self.found.pin().get(key(problem).words()).map(|found| found.native.clone())
+        self.get(problem, |found| found.native.clone())
     }
 
     /// What hipDNN's plan was measured to take, if it ever was.
     pub fn measured(&self, problem: &ConvolutionProblem<'_>) -> Option<Measurement> {
-        self.found.pin().get(key(problem).words()).map(|found| found.hipdnn)
+        self.get(problem, |found| found.hipdnn)
     }
 }
