@@ -30,7 +30,7 @@ enum Task {
     },
     /// Builds everything and runs all tests.
     Test,
-    /// Drives the committed corpus forward under both engine profiles and compares what came of it with the README's tables.
+    /// Drives the committed corpus in all directions under both engine profiles and compares what came of it with the README's tables.
     Corpus {
         /// Write the tables into the README instead.
         #[arg(long)]
