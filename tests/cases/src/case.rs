@@ -89,6 +89,7 @@ pub struct Context {
     pub gpu: bool,
     trace: Trace,
     begin: Mark,
+    forwards: bool,
     strict: bool,
     properties: BTreeMap<String, String>,
     notes: Vec<String>,
@@ -98,24 +99,14 @@ impl Context {
     /// For one case.
     pub fn new(libraries: &'static Libraries, gpu: bool) -> Self {
         let trace = Trace::of_environment();
-        let strict =
-            !matches!(env::var("MIOPEN_HIPDNN_STRICT").unwrap_or_default().to_lowercase().as_str(), "" | "0" | "off" | "no" | "false");
-        Self { libraries, gpu, begin: trace.mark(), trace, strict, properties: BTreeMap::new(), notes: Vec::new() }
+        let (forwards, strict) = (is_on("MIOPEN_HIPDNN_FORWARDING"), is_on("MIOPEN_HIPDNN_STRICT"));
+        let begin = trace.mark();
+        Self { libraries, gpu, trace, begin, forwards, strict, properties: BTreeMap::new(), notes: Vec::new() }
     }
 
     /// A handle of its own.
     pub fn session(&self) -> Result<Session> {
         Session::new(self.libraries)
-    }
-
-    /// Whether the shim says what it does.
-    pub fn is_traced(&self) -> bool {
-        self.trace.exists()
-    }
-
-    /// Whether strict mode is on.
-    pub fn is_strict(&self) -> bool {
-        self.strict
     }
 
     /// The reference hipDNN, if forwarded calls go there.
@@ -138,6 +129,22 @@ impl Context {
         self.property("correct", label, if correct { "yes" } else { "no" }.to_string());
     }
 
+    /// Records the bits of a result that must not depend on who computes it.
+    pub fn bits(&mut self, label: &str, digest: u64) {
+        self.property("correct", &format!("{label}_bits"), format!("{digest:016x}"));
+    }
+
+    /// Takes over what a case in another process reported.
+    pub fn adopt(&mut self, record: Record) -> Result<()> {
+        self.properties.extend(record.properties);
+        self.notes.extend((!record.detail.is_empty()).then_some(record.detail));
+        match record.outcome {
+            Outcome::Passed => Ok(()),
+            Outcome::Failed => anyhow::bail!("it failed in a process of its own"),
+            Outcome::Skipped => Err(Declined("in a process of its own".into()).into()),
+        }
+    }
+
     fn property(&mut self, what: &str, label: &str, value: String) {
         self.properties.insert(format!("parity_{what}_{label}"), value);
     }
@@ -158,6 +165,16 @@ impl Context {
         Ok(true)
     }
 
+    /// Whether forwarding is on, and the shim says what it does.
+    pub fn sees_routes(&self) -> bool {
+        self.trace.exists() && self.forwards
+    }
+
+    /// Whether forwarding is on.
+    pub fn forwards(&self) -> bool {
+        self.forwards
+    }
+
     /// Now, for [`Self::events`].
     pub fn mark(&self) -> Mark {
         self.trace.mark()
@@ -167,6 +184,36 @@ impl Context {
     pub fn events(&self, mark: Mark) -> Result<Vec<Event>> {
         self.trace.since(mark)
     }
+
+    /// The routes and rules of the executions since a moment.
+    pub fn routes(&self, mark: Mark) -> Result<Vec<String>> {
+        Ok(self.events(mark)?.iter().map(ToString::to_string).collect())
+    }
+
+    /// Whether a problem that hipDNN served since a moment was new. Nothing if it did not serve one, or nobody says.
+    pub fn was_new(&self, mark: Mark) -> Result<Option<bool>> {
+        let events = self.events(mark)?;
+        let mut served = events.iter().filter(|event| event.route == "hipdnn").peekable();
+        Ok(served.peek().is_some().then(|| served.any(|event| event.cold)))
+    }
+
+    /// Fails unless a call since a moment was declined by a rule; knows nothing, and fails not, unless forwarding is on and traced.
+    pub fn declined(&self, mark: Mark, rule: &str) -> Result<()> {
+        let events = self.events(mark)?;
+        let seen = events.iter().any(|event| event.route == "native" && event.rule.as_deref() == Some(rule));
+        ensure!(seen || !self.sees_routes(), "no decline by {rule}, but: {}", join(&events));
+        Ok(())
+    }
+}
+
+fn join(events: &[Event]) -> String {
+    events.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a switch of the shim is on.
+fn is_on(variable: &str) -> bool {
+    let value = env::var(variable).unwrap_or_default().to_lowercase();
+    ["1", "on", "yes", "true", "enable", "enabled"].contains(&value.as_str())
 }
 
 /// Runs a case.

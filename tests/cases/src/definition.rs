@@ -78,48 +78,35 @@ fn advance(index: &mut [usize], dims: &[usize]) -> bool {
     false
 }
 
-/// The number of an element in logical order.
-fn number(dims: &[usize], first: [usize; 2], rest: &[usize]) -> usize {
-    let start = first[0] * dims[1] + first[1];
-    rest.iter().zip(&dims[2..]).fold(start, |number, (i, dim)| number * dim + i)
+/// The number of a place among places of some lengths, in logical order.
+fn number(dims: &[usize], place: &[usize]) -> usize {
+    place.iter().zip(dims).fold(0, |number, (i, dim)| number * dim + i)
 }
 
-/// The result of a direction, in logical order, from the values of x, w and y in logical order. The result's own values are not looked at.
-pub fn convolution(problem: &Problem, direction: Direction, values: [&[f64]; 3]) -> Vec<Expected> {
-    let (small, large) = if problem.transposed { (0, 2) } else { (2, 0) };
-    let dims = problem.tensors().map(|tensor| tensor.dims.clone());
-    let result = direction.result();
-    let mut sums = vec![Expected::default(); dims[result].iter().product()];
-    let per_group = dims[1][0] / problem.groups;
-    let (outer, taps) = (&dims[small][2..], &dims[1][2..]);
-    for n in 0..dims[small][0] {
-        for k in 0..dims[1][0] {
-            for c in 0..dims[1][1] {
-                let channel = k / per_group * dims[1][1] + c;
-                let mut position = vec![0; outer.len()];
-                loop {
-                    let mut tap = vec![0; taps.len()];
-                    loop {
-                        if let Some(under) = under(problem, &position, &tap, &dims[large][2..]) {
-                            let mut at = [0; 3];
-                            at[small] = number(&dims[small], [n, k], &position);
-                            at[large] = number(&dims[large], [n, channel], &under);
-                            at[1] = number(&dims[1], [k, c], &tap);
-                            let [a, b, _] = direction.operands();
-                            sums[at[result]].add(values[a][at[a]] * values[b][at[b]]);
-                        }
-                        if !advance(&mut tap, taps) {
-                            break;
-                        }
-                    }
-                    if !advance(&mut position, outer) {
-                        break;
-                    }
-                }
+/// Places in the small image, in the filter and in the large image that belong together.
+struct Triple {
+    small: usize,
+    tap: usize,
+    large: usize,
+}
+
+fn triples(problem: &Problem, small: &[usize], taps: &[usize], large: &[usize]) -> Vec<Triple> {
+    let mut triples = Vec::new();
+    let mut position = vec![0; small.len()];
+    loop {
+        let mut tap = vec![0; taps.len()];
+        loop {
+            if let Some(under) = under(problem, &position, &tap, large) {
+                triples.push(Triple { small: number(small, &position), tap: number(taps, &tap), large: number(large, &under) });
+            }
+            if !advance(&mut tap, taps) {
+                break;
             }
         }
+        if !advance(&mut position, small) {
+            return triples;
+        }
     }
-    sums
 }
 
 /// The position in the large image of a tap of the filter at a position of the small one, if it is inside.
@@ -130,6 +117,36 @@ fn under(problem: &Problem, position: &[usize], tap: &[usize], large: &[usize]) 
             (place < large[axis]).then_some(place)
         })
         .collect()
+}
+
+/// The result of a direction, in logical order, from the values of x, w and y in logical order. The result's own values are not looked at.
+pub fn convolution(problem: &Problem, direction: Direction, values: [&[f64]; 3]) -> Vec<Expected> {
+    let (small, large) = if problem.transposed { (0, 2) } else { (2, 0) };
+    let dims = problem.tensors().map(|tensor| tensor.dims.as_slice());
+    let triples = triples(problem, &dims[small][2..], &dims[1][2..], &dims[large][2..]);
+    let ([a, b, _], result) = (direction.operands(), direction.result());
+    let mut sums = vec![Expected::default(); dims[result].iter().product()];
+    let [small_size, filter_size, large_size] = [small, 1, large].map(|which| dims[which][2..].iter().product::<usize>());
+    let per_group = dims[1][0] / problem.groups;
+    for n in 0..dims[small][0] {
+        for k in 0..dims[1][0] {
+            for c in 0..dims[1][1] {
+                let channel = k / per_group * dims[1][1] + c;
+                let mut first = [0; 3];
+                first[small] = (n * dims[small][1] + k) * small_size;
+                first[1] = (k * dims[1][1] + c) * filter_size;
+                first[large] = (n * dims[large][1] + channel) * large_size;
+                for triple in &triples {
+                    let mut at = first;
+                    at[small] += triple.small;
+                    at[1] += triple.tap;
+                    at[large] += triple.large;
+                    sums[at[result]].add(values[a][at[a]] * values[b][at[b]]);
+                }
+            }
+        }
+    }
+    sums
 }
 
 /// Adds a bias by channel to a result of dimensions.

@@ -8,6 +8,7 @@ pub mod case;
 pub mod cases;
 pub mod definition;
 pub mod edge;
+pub mod fused;
 pub mod memory;
 pub mod parity;
 pub mod problem;

@@ -38,11 +38,16 @@ impl Session {
     }
 }
 
-/// A descriptor of a tensor.
+/// A descriptor of a tensor. What does not fit the setter of C integers is set with the wide one.
 pub fn describe_tensor(miopen: &MiOpen, tensor: &Tensor) -> Result<Owned> {
     let descriptor = miopen.tensor()?;
-    let status = miopen.set_tensor(&descriptor, tensor.kind.number(), &tensor.dims, Some(&tensor.strides));
-    status.check("miopenSetTensorDescriptor")?;
+    let fits = tensor.dims.iter().chain(&tensor.strides).all(|value| i32::try_from(*value).is_ok());
+    let (number, dims, strides) = (tensor.kind.number(), tensor.dims.as_slice(), Some(tensor.strides.as_slice()));
+    if fits {
+        miopen.set_tensor(&descriptor, number, dims, strides).check("miopenSetTensorDescriptor")?;
+    } else {
+        miopen.set_tensor_v2(&descriptor, number, dims, strides).check("miopenSetTensorDescriptorV2")?;
+    }
     Ok(descriptor)
 }
 

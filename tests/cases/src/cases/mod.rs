@@ -1,12 +1,15 @@
 //! The cases, by subject. Each file lists its own.
 
 mod layouts;
+mod numerics;
+mod others;
+mod streams;
 
 use crate::case::Case;
 
 /// All cases, in the order of their numbers.
 pub fn all() -> Vec<Case> {
-    let mut cases: Vec<Case> = [layouts::CASES].concat();
+    let mut cases: Vec<Case> = [layouts::CASES, numerics::CASES, others::CASES, streams::CASES].concat();
     cases.sort_by_key(|case| (case.number, case.name));
     cases
 }

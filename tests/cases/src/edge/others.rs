@@ -272,9 +272,15 @@ impl MiOpen {
     }
 
     /// An RNN descriptor, with dropout or without.
-    pub fn rnn(&self, shape: RnnShape, dropout: Option<&Owned>) -> Result<(Status, Owned)> {
+    pub fn rnn(&self, shape: RnnShape, dropout: Option<&Owned>) -> (Status, Option<Owned>) {
         let f = &self.others.table;
-        let rnn = Owned::create("miopenCreateRNNDescriptor", f.create_rnn, f.destroy_rnn)?;
+        let mut rnn = null_mut();
+        // SAFETY: `rnn` is writable.
+        let status = Status(unsafe { (f.create_rnn)(&mut rnn) });
+        if !status.is_success() {
+            return (status, None);
+        }
+        let rnn = Owned::adopt(rnn, f.destroy_rnn);
         let (hidden, layers) = (shape.hidden as c_int, shape.layers as c_int);
         let (input, bias, algorithm) = (rnn_input_mode::LINEAR, rnn_bias_mode::WITH_BIAS, rnn_algo::DEFAULT);
         // SAFETY: all objects live.
@@ -295,7 +301,7 @@ impl MiOpen {
                 ),
             }
         };
-        Ok((Status(status), rnn))
+        (Status(status), Some(rnn))
     }
 
     /// Workspace, reserve space and weights of an RNN. The arrays of descriptors are on the stack, as programs have them.
