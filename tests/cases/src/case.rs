@@ -7,7 +7,7 @@ use miopen_api::status;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edge::{Libraries, ReferenceBackend, Status},
+    edge::{CallError, Libraries, ReferenceBackend, Status},
     session::Session,
     trace::{Event, Mark, Trace},
 };
@@ -175,6 +175,12 @@ impl Context {
         self.forwards
     }
 
+    /// Whether an error is that strict mode showed a decline.
+    fn is_decline(&self, error: &anyhow::Error) -> bool {
+        let unsupported = |error: &CallError| self.strict && error.status.0 == status::UNSUPPORTED_OP;
+        error.chain().any(|cause| cause.is::<Declined>() || cause.downcast_ref().is_some_and(unsupported))
+    }
+
     /// Now, for [`Self::events`].
     pub fn mark(&self) -> Mark {
         self.trace.mark()
@@ -224,7 +230,7 @@ pub fn run(case: &Case, libraries: &'static Libraries, gpu: bool, device: &str) 
     let waited = libraries.hip.synchronize();
     let outcome = match &result {
         Ok(()) if waited.is_ok() => Outcome::Passed,
-        Err(error) if error.is::<Declined>() => Outcome::Skipped,
+        Err(error) if cx.is_decline(error) => Outcome::Skipped,
         _ => Outcome::Failed,
     };
     let events = cx.trace.since(cx.begin);

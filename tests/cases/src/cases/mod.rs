@@ -4,12 +4,13 @@ mod layouts;
 mod numerics;
 mod others;
 mod streams;
+mod surface;
 
 use crate::case::Case;
 
 /// All cases, in the order of their numbers.
 pub fn all() -> Vec<Case> {
-    let mut cases: Vec<Case> = [layouts::CASES, numerics::CASES, others::CASES, streams::CASES].concat();
+    let mut cases: Vec<Case> = [layouts::CASES, numerics::CASES, others::CASES, streams::CASES, surface::CASES].concat();
     cases.sort_by_key(|case| (case.number, case.name));
     cases
 }

@@ -45,10 +45,25 @@ impl Status {
 
     /// Success, or an error that names the call.
     pub fn check(self, call: &str) -> Result<()> {
-        anyhow::ensure!(self.is_success(), "{call} returned {self}");
-        Ok(())
+        if self.is_success() { Ok(()) } else { Err(CallError { call: call.to_string(), status: self }.into()) }
     }
 }
+
+/// A call that did not succeed.
+#[derive(Debug)]
+pub struct CallError {
+    call: String,
+    /// What it returned.
+    pub status: Status,
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} returned {}", self.call, self.status)
+    }
+}
+
+impl std::error::Error for CallError {}
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
