@@ -60,6 +60,15 @@ pub fn without_failures(records: &[Record], run: &str) -> Result<()> {
     Ok(())
 }
 
+/// An error unless calls were forwarded where they should be, and none where they should not.
+pub fn forwarded(off: &[Record], on: &[Record]) -> Result<()> {
+    let served =
+        |records: &[Record]| records.iter().flat_map(|record| record.routes.keys()).filter(|route| route.ends_with(" hipdnn")).count();
+    ensure!(off.iter().all(|record| record.routes.is_empty()), "the run off routed calls");
+    ensure!(served(on) > 0, "the run on forwarded nothing");
+    Ok(())
+}
+
 /// An error unless all records name one device.
 pub fn one_device(runs: &[&[Record]]) -> Result<()> {
     let devices: BTreeSet<&str> = runs.iter().flat_map(|run| run.iter()).map(|record| record.device.as_str()).collect();
@@ -205,6 +214,16 @@ pub mod tests {
         assert!(executed(&[], "off").is_err());
         assert!(executed(&[with(record("V01", &[]), Outcome::Skipped)], "off").is_err());
         assert!(executed(&[record("V01", &[])], "off").is_ok());
+    }
+
+    #[test]
+    fn nothing_forwarded_is_an_error() {
+        let (plain, served) = ([record("V01", &[])], [routed(record("V01", &[]), "miopenConvolutionForward hipdnn")]);
+        let native = [routed(record("V01", &[]), "miopenConvolutionForward native conv.some.rule")];
+        assert!(forwarded(&plain, &served).is_ok());
+        assert!(forwarded(&plain, &plain).is_err());
+        assert!(forwarded(&plain, &native).is_err());
+        assert!(forwarded(&served, &served).is_err());
     }
 
     #[test]

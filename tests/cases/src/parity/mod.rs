@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-pub use compare::{Difference, differences, executed, one_device, report, strict_differences, without_failures};
+pub use compare::{Difference, differences, executed, forwarded, one_device, report, strict_differences, without_failures};
 pub use known::{Known, Verdict, judge, parse};
 pub use replay::{Mode, replay};
 
@@ -58,6 +58,10 @@ fn profile_verdict(settings: &Settings, profile: &str, known: &[Known]) -> Resul
     executed(&off, "off")?;
     executed(&on, "on")?;
     executed(&strict, "strict")?;
+    // A case that is run alone may have nothing to forward.
+    if settings.only.is_empty() {
+        forwarded(&off, &on)?;
+    }
     one_device(&[&off, &on, &strict])?;
     let present: Vec<String> = off.iter().chain(&on).map(compare::key).collect();
     let mut verdict = judge(&differences(&off, &on), known, profile, &present);
