@@ -91,6 +91,27 @@ fn a_decline_reaches_native_as_it_came_and_is_seen() {
     assert_eq!(stats["calls"]["miopenConvolutionForward"]["declined"][rule], 1, "{stats}");
 }
 
+#[test]
+fn a_scaled_graph_that_no_engine_takes_is_declined_under_the_rule_of_scaling() {
+    for what in ["alpha", "beta"] {
+        let (off, trace) = (CONVOLUTION.run().output(&[what]).unwrap(), file(&format!("refused.{what}.jsonl")));
+        let run = CONVOLUTION.run().forwarding().env("REFERENCE_HIPDNN_PROFILE", "miopen-provider");
+        let on = run.env("MIOPEN_HIPDNN_TRACE", &trace).output(&[what]).unwrap();
+        assert_eq!((off.line("status"), off.line("y")), (on.line("status"), on.line("y")));
+        let lines = trace_lines(&trace).unwrap();
+        assert_eq!((&lines[0]["route"], &lines[0]["rule"]), (&"native".into(), &format!("conv.scaling.{what}").into()));
+    }
+}
+
+#[test]
+fn miopens_own_variable_asks_for_determinism() {
+    let trace = file("deterministic.jsonl");
+    let run = CONVOLUTION.run().forwarding().env("MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC", "1").env("MIOPEN_HIPDNN_TRACE", &trace);
+    right(&run.output(&["plain"]).unwrap());
+    let lines = trace_lines(&trace).unwrap();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line["rule"] == "conv.attribute.deterministic"), "{lines:?}");
+}
+
 /// The calls with their arguments, addresses (which differ from process to process) reduced to whether they are null.
 fn shape_of(log: &str) -> Vec<String> {
     let value = |word: &str| match word.split_once("=0x") {
