@@ -202,11 +202,12 @@ impl Context {
         Ok(self.events(mark)?.iter().map(ToString::to_string).collect())
     }
 
-    /// Whether a problem that hipDNN served since a moment was new. Nothing if it did not serve one, or nobody says.
+    /// Whether the problem of the last call since a moment was new to whatever was asked about it since then. Nothing if hipDNN did not
+    /// serve that call, or nobody says.
     pub fn was_new(&self, mark: Mark) -> Result<Option<bool>> {
         let events = self.events(mark)?;
-        let mut served = events.iter().filter(|event| event.route == "hipdnn").peekable();
-        Ok(served.peek().is_some().then(|| served.any(|event| event.cold)))
+        let served = events.last().is_some_and(|event| event.route == "hipdnn");
+        Ok(served.then(|| events.iter().any(|event| event.cold)))
     }
 
     /// Fails unless a call since a moment was declined by a rule; knows nothing, and fails not, unless forwarding is on and traced.

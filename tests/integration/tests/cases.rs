@@ -18,9 +18,9 @@ const NUMBERS: [&str; 31] = [
 ];
 
 /// The ways of asking, kinds of tensors, gaps and reasons that the parity surface has.
-const SURFACE: [&str; 31] = [
+const SURFACE: [&str; 32] = [
     "P01", "P02", "P03", "P04", "P05", "P06", "P07", "P08", "P10", "P11", "P12", "P13", "P14", "P15", "P16", "P17", "P18", "P19", "P20",
-    "P21", "P22", "P30", "P31", "P32", "P33", "P34", "P35", "P36", "P37", "P38", "P39",
+    "P21", "P22", "P23", "P30", "P31", "P32", "P33", "P34", "P35", "P36", "P37", "P38", "P39",
 ];
 
 fn command(arguments: &[&str]) -> Command {

@@ -231,7 +231,7 @@ fn patch_embedding(cx: &mut Context, session: &Session) -> Result<()> {
 }
 
 /// Sizes beyond 32 bits are passed on whole; int8 in three dimensions is exact or refused. That a native's answer of 2^32 + 8 bytes
-/// arrives whole needs a native that answers it, which the reference one does not: the shim's own tests have one.
+/// arrives whole would need a native that answers it, which the reference one does not: that is not looked at here.
 fn wide_workspace(cx: &mut Context) -> Result<()> {
     let session = cx.session()?;
     let problem = Problem::new(Int8, &[1, 64, 128, 128, 128], &[32, 64, 3, 3, 3]).pads(&[1]).output_kind(Int32);

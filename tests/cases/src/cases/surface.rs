@@ -39,6 +39,7 @@ pub const CASES: &[Case] = &[
     case("P20", "groups-and-depthwise", groups),
     case("P21", "transposed-with-output-padding", transposed),
     case("P22", "other-activations-are-natives", other_activations),
+    case("P23", "plans-with-other-activations", other_plans),
     case("P30", "declined-for-determinism", |cx| {
         attribute(cx, Float, convolution_attribute::DETERMINISTIC, "conv.attribute.deterministic")
     }),
@@ -183,14 +184,25 @@ fn transposed(cx: &mut Context) -> Result<()> {
     Trial::of(grouped).right(cx, &session, "grouped").map(drop)
 }
 
+const OTHERS: [(&str, i32); 3] =
+    [("tanh", activation_mode::TANH), ("leaky", activation_mode::LEAKYRELU), ("logistic", activation_mode::LOGISTIC)];
+
 /// Only ReLU is fused by the one call; for all others the status is native's.
 fn other_activations(cx: &mut Context) -> Result<()> {
     let session = cx.session()?;
-    for (name, activation) in
-        [("tanh", activation_mode::TANH), ("leaky", activation_mode::LEAKYRELU), ("logistic", activation_mode::LOGISTIC)]
-    {
+    for (name, activation) in OTHERS {
         let fused = Fused { activation, ..Fused::relu(square()) };
         fused.one_call(cx, &session, name)?;
+    }
+    Ok(())
+}
+
+/// A plan takes them, or refuses; what it computes is right.
+fn other_plans(cx: &mut Context) -> Result<()> {
+    let session = cx.session()?;
+    for (name, activation) in OTHERS {
+        let fused = Fused { activation, ..Fused::relu(square()) };
+        fused.plan(cx, &session, name)?;
     }
     Ok(())
 }
@@ -248,7 +260,8 @@ fn ranks(cx: &mut Context) -> Result<()> {
 
 fn scaled_integers(cx: &mut Context) -> Result<()> {
     let (session, mark) = (cx.session()?, cx.mark());
-    let trial = Trial::of(square_of(Int8).output_kind(Int32)).scaled(Scalar::Float(2.0), Scalar::Float(0.0));
+    // Without Find, which knows no scalars and is declined, or not, for itself.
+    let trial = Trial::of(square_of(Int8).output_kind(Int32)).scaled(Scalar::Float(2.0), Scalar::Float(0.0)).flow(Flow::Unfound);
     let answer = trial.right_or_refused(cx, &session, "doubled");
     cx.declined(mark, "conv.scaling.alpha")?;
     answer.map(drop)

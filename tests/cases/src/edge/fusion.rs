@@ -94,12 +94,13 @@ pub struct Other<'a> {
 }
 
 impl MiOpen {
-    /// An activation descriptor of a mode.
-    pub fn activation(&self, mode: i32) -> Result<Owned> {
+    /// An activation descriptor of a mode, with alpha, beta and gamma.
+    pub fn activation(&self, mode: i32, [alpha, beta, gamma]: [f64; 3]) -> Result<Owned> {
         let f = &self.fusion.table;
         let activation = Owned::create("miopenCreateActivationDescriptor", f.create_activation, f.destroy_activation)?;
         // SAFETY: the object lives.
-        Status(unsafe { (f.set_activation_descriptor)(activation.raw(), mode, 0.5, 0.0, 1.0) }).check("miopenSetActivationDescriptor")?;
+        Status(unsafe { (f.set_activation_descriptor)(activation.raw(), mode, alpha, beta, gamma) })
+            .check("miopenSetActivationDescriptor")?;
         Ok(activation)
     }
 
