@@ -210,6 +210,13 @@ impl Context {
         Ok(served.then(|| events.iter().any(|event| event.cold)))
     }
 
+    /// Fails if hipDNN was entered since a moment and failed: that is no refusal, whatever the status.
+    pub fn nothing_failed(&self, mark: Mark) -> Result<()> {
+        let events = self.events(mark)?;
+        ensure!(events.iter().all(|event| event.route != "failed"), "hipDNN was entered and failed: {}", join(&events));
+        Ok(())
+    }
+
     /// Fails unless a call since a moment was declined by a rule; knows nothing, and fails not, unless forwarding is on and traced.
     pub fn declined(&self, mark: Mark, rule: &str) -> Result<()> {
         let events = self.events(mark)?;

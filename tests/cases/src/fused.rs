@@ -144,7 +144,9 @@ impl Fused {
         let run = Run::new(&trial, session)?;
         let (bias_tensor, bias) = self.bias();
         let bias_buffer = Buffer::with(&session.libraries.hip, &bias_tensor, &bias)?;
+        let mark = cx.mark();
         let status = ask(self, &run, &bias_buffer).with_context(|| label.to_string())?;
+        cx.nothing_failed(mark).with_context(|| label.to_string())?;
         cx.status(label, status)?;
         run.untouched_inputs().with_context(|| label.to_string())?;
         ensure!(bias_buffer.values()? == bias, "{label}: the bias was written");

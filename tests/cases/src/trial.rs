@@ -155,7 +155,9 @@ impl Trial {
     /// Asks. A refusal is an answer; a success must be right.
     pub fn right_or_refused(&self, cx: &mut Context, session: &Session, label: &str) -> Result<Answer> {
         let run = Run::new(self, session)?;
+        let mark = cx.mark();
         let status = run.go(cx, label)?;
+        cx.nothing_failed(mark).with_context(|| label.to_string())?;
         session.libraries.hip.synchronize()?;
         run.untouched_inputs().with_context(|| label.to_string())?;
         cx.status(label, status)?;
