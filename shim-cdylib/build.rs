@@ -5,14 +5,15 @@
 
 use std::{env, error::Error, fmt::Write as _, fs, path::PathBuf};
 
+use miopen_api::{Abi, Function};
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     let mut names: Vec<&str> = miopen_api::table().exports().map(|f| f.name.as_str()).collect();
     names.push(miopen_api::FORWARDED_ERROR_FUNCTION);
     fs::write(out.join("stubs.s"), stubs(&names)?)?;
-    let executes = |name: &&str| miopen_api::table().exports().any(|f| f.name == *name && f.role == "exec");
-    fs::write(out.join("names.rs"), name_table(&names, executes)?)?;
+    fs::write(out.join("names.rs"), name_table(&names)?)?;
     let script = out.join("exports.map");
     fs::write(&script, format!("{} {{\n  global:\n    {};\n  local: *;\n}};\n", miopen_api::VERSION_NODE, names.join(";\n    ")))?;
     for argument in [
@@ -49,14 +50,19 @@ fn table(text: &mut String, name: &str, entries: &str, length: usize, section: &
     (0..length).try_for_each(|index| writeln!(text, "    .quad miopen_shim_{entries}_{index}"))
 }
 
-fn name_table(names: &[&str], executes: impl Fn(&&str) -> bool) -> Result<String, std::fmt::Error> {
+fn name_table(names: &[&str]) -> Result<String, std::fmt::Error> {
     let mut text = format!("/// Every export, in the order of their slots.\npub static NAMES: [&CStr; {}] = [\n", names.len());
     for name in names {
         writeln!(text, "    c\"{name}\",")?;
     }
     text.push_str("];\n");
+    let function = |name: &str| miopen_api::table().function(name);
     writeln!(text, "/// Which of them may start work on the device.\npub static EXECUTES: [bool; {}] = [", names.len())?;
-    names.iter().try_for_each(|name| writeln!(text, "    {},", executes(name)))?;
+    names.iter().try_for_each(|name| writeln!(text, "    {},", function(name).is_some_and(|f| f.role == "exec")))?;
+    text.push_str("];\n");
+    writeln!(text, "/// How many integers and pointers each of them takes.\npub static INTEGERS: [u8; {}] = [", names.len())?;
+    let integers = |f: &Function| f.params.iter().filter(|p| !matches!(p.abi, Abi::F32 | Abi::F64)).count();
+    names.iter().try_for_each(|name| writeln!(text, "    {},", function(name).map_or(0, integers)))?;
     text.push_str("];\n");
     Ok(text)
 }

@@ -7,16 +7,19 @@ use std::{ffi::OsString, path::PathBuf};
 pub enum Family {
     /// Convolution.
     Conv,
+    /// Chains that one call computes: fusion plans, convolution with bias and activation.
+    Fusion,
 }
 
 impl Family {
     /// All there are.
-    pub const ALL: &[Family] = &[Family::Conv];
+    pub const ALL: &[Family] = &[Family::Conv, Family::Fusion];
 
     /// Lower-case name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Conv => "conv",
+            Self::Fusion => "fusion",
         }
     }
 }
@@ -39,7 +42,8 @@ macro_rules! variables {
 
 variables! {
     FORWARDING "MIOPEN_HIPDNN_FORWARDING" "master switch: enable(d)/1/yes/on/true or the opposites, any case; empty is unset; anything else: one warning, off";
-    FORWARDING_CONV "MIOPEN_HIPDNN_FORWARDING_CONV" "off removes one family, under the master";
+    FORWARDING_CONV "MIOPEN_HIPDNN_FORWARDING_CONV" "off removes convolutions, under the master";
+    FORWARDING_FUSION "MIOPEN_HIPDNN_FORWARDING_FUSION" "off removes fusion plans and the fused convolution call, under the master";
     USE_FOR "MIOPEN_USE_HIPDNN_FOR" "comma list of families or entry points; if set, only these are forwarded; * is all";
     DISABLE_FOR "MIOPEN_DISABLE_HIPDNN_FOR" "comma list of families or entry points that are not forwarded; wins over all others";
     LIBRARY_PATH "LD_LIBRARY_PATH" "folders in which a stock native MIOpen is looked for, when none is named";
@@ -49,6 +53,8 @@ variables! {
     HIP "MIOPEN_HIPDNN_HIP_LIBRARY" "path of the HIP runtime";
     TRACE "MIOPEN_HIPDNN_TRACE" "one line for each routed call: text or json (on stderr), or a file (JSON if it ends in .json or .jsonl); %p is the pid";
     STATS "MIOPEN_HIPDNN_STATS" "file for the counters as JSON, rewritten when a handle is destroyed and at normal exit; %p is the pid";
+    FIND "MIOPEN_HIPDNN_FIND" "deferred (default): where one result is asked for, native's Find runs only if hipDNN declines, then or later; both: always";
+    DETERMINISTIC "MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC" "MIOpen's own: if on, every convolution counts as asked to be deterministic";
     ON_ERROR "MIOPEN_HIPDNN_ON_ERROR" "fallback: failures to build a plan go to native too; failures to execute never do";
     STRICT "MIOPEN_HIPDNN_STRICT" "declined calls return miopenStatusUnsupportedOp instead of going to native";
 }
@@ -69,6 +75,7 @@ pub enum TraceTarget {
 pub struct Settings {
     master: bool,
     conv: bool,
+    fusion: bool,
     only: Option<Vec<String>>,
     except: Vec<String>,
     /// Explicit path of the native library.
@@ -85,6 +92,10 @@ pub struct Settings {
     pub trace: Option<TraceTarget>,
     /// Counters file.
     pub stats: Option<PathBuf>,
+    /// Whether native's Find runs even where hipDNN has the one result that was asked for.
+    pub find_both: bool,
+    /// Every convolution is asked to be deterministic.
+    pub deterministic: bool,
     /// Build failures fall back to native.
     pub fallback: bool,
     /// Declines are returned instead of going to native.
@@ -108,6 +119,7 @@ impl Settings {
         let path = |name: &str| if secure { None } else { text(name).map(PathBuf::from) };
         settings.master = settings.switch(FORWARDING, text(FORWARDING), false);
         settings.conv = settings.switch(FORWARDING_CONV, text(FORWARDING_CONV), true);
+        settings.fusion = settings.switch(FORWARDING_FUSION, text(FORWARDING_FUSION), true);
         settings.only = text(USE_FOR).map(|v| list(&v));
         settings.except = text(DISABLE_FOR).map_or_else(Vec::new, |v| list(&v));
         settings.native_library = path(NATIVE);
@@ -117,6 +129,8 @@ impl Settings {
         settings.rocm_path = path(ROCM_PATH);
         settings.trace = text(TRACE).and_then(|v| settings.trace_target(&v, secure));
         settings.stats = path(STATS).map(|p| with_pid(&p.to_string_lossy()));
+        settings.find_both = settings.one_of(FIND, text(FIND), ["deferred", "both"]) == 1;
+        settings.deterministic = text(DETERMINISTIC).is_some_and(|value| truth(&value) == Some(true));
         settings.fallback = settings.word(ON_ERROR, text(ON_ERROR), "fallback");
         settings.strict = settings.switch(STRICT, text(STRICT), false);
         settings
@@ -126,6 +140,7 @@ impl Settings {
     pub fn forwards(&self, family: Family, entry_point: &str) -> bool {
         let family_on = match family {
             Family::Conv => self.conv,
+            Family::Fusion => self.fusion,
         };
         let named = |list: &[String]| {
             list.iter().any(|item| item == "*" || item.eq_ignore_ascii_case(family.name()) || item.eq_ignore_ascii_case(entry_point))
@@ -135,19 +150,25 @@ impl Settings {
 
     /// Whether anything at all may be forwarded.
     pub fn forwards_anything(&self) -> bool {
-        self.master && self.conv && !self.except.iter().any(|item| item == "*")
+        self.master && (self.conv || self.fusion) && !self.except.iter().any(|item| item == "*")
     }
 
     fn switch(&mut self, name: &str, value: Option<OsString>, default: bool) -> bool {
         let Some(value) = value else { return default };
-        match value.to_str().map(str::to_ascii_lowercase).as_deref() {
-            Some("enable" | "enabled" | "1" | "yes" | "on" | "true") => true,
-            Some("disable" | "disabled" | "0" | "no" | "off" | "false") => false,
-            _ => {
-                self.warnings.push(format!("{name}={value:?} is neither enabled/1/yes/on/true nor disabled/0/no/off/false; taken as off"));
-                false
-            }
-        }
+        truth(&value).unwrap_or_else(|| {
+            self.warnings.push(format!("{name}={value:?} is neither enabled/1/yes/on/true nor disabled/0/no/off/false; taken as off"));
+            false
+        })
+    }
+
+    /// Which of some words it is; the first if it is none of them.
+    fn one_of(&mut self, name: &str, value: Option<OsString>, words: [&str; 2]) -> usize {
+        let Some(value) = value else { return 0 };
+        let found = value.to_str().and_then(|v| words.iter().position(|word| v.eq_ignore_ascii_case(word)));
+        found.unwrap_or_else(|| {
+            self.warnings.push(format!("{name}={value:?} is none of {}; taken as {}", words.join(", "), words[0]));
+            0
+        })
     }
 
     fn word(&mut self, name: &str, value: Option<OsString>, word: &str) -> bool {
@@ -167,6 +188,15 @@ impl Settings {
             Some(v) => Some(TraceTarget::File(with_pid(v))),
             None => Some(TraceTarget::File(PathBuf::from(value))),
         }
+    }
+}
+
+/// The words of MIOpen's own boolean variables, in any case.
+fn truth(value: &OsString) -> Option<bool> {
+    match value.to_str().map(str::to_ascii_lowercase).as_deref() {
+        Some("enable" | "enabled" | "1" | "yes" | "on" | "true") => Some(true),
+        Some("disable" | "disabled" | "0" | "no" | "off" | "false") => Some(false),
+        _ => None,
     }
 }
 
@@ -225,6 +255,21 @@ mod tests {
             assert!(!forwards(&[on, (USE_FOR, "conv"), (DISABLE_FOR, except)]), "{except}");
         }
         assert!(forwards(&[on, (DISABLE_FOR, "unknown")]));
+    }
+
+    #[test]
+    fn find_is_deferred_unless_both_are_asked_for() {
+        assert!(!settings(&[]).find_both && settings(&[(FIND, "Both")]).find_both && !settings(&[(FIND, "deferred")]).find_both);
+        let odd = settings(&[(FIND, "always")]);
+        assert!(!odd.find_both && odd.warnings.len() == 1 && odd.warnings[0].contains(FIND), "{:?}", odd.warnings);
+    }
+
+    #[test]
+    fn determinism_is_read_as_miopen_reads_it() {
+        for (value, on) in [("1", true), ("ENABLED", true), ("0", false), ("2", false)] {
+            let read = settings(&[(DETERMINISTIC, value)]);
+            assert!(read.deterministic == on && read.warnings.is_empty(), "{value}");
+        }
     }
 
     #[test]

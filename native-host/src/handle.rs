@@ -109,8 +109,7 @@ impl HandleState {
 
     /// Device time of the handle's last call in milliseconds, if hipDNN served it while profiling; waits for it. Else the time is native's.
     pub fn kernel_time(&self) -> Option<f32> {
-        let bound = self.lock();
-        bound.timer.as_ref().filter(|_| bound.timed).and_then(|timer| timer.milliseconds().ok())
+        self.lock().timed_milliseconds()
     }
 
     /// A call of this handle went to native: its time is native's.
@@ -223,6 +222,11 @@ impl Bound {
             hip.free(old as *mut c_void);
         }
         Ok(address)
+    }
+
+    /// Device time of the last call, if the timer holds it; waits for it.
+    pub fn timed_milliseconds(&self) -> Option<f32> {
+        self.timer.as_ref().filter(|_| self.timed).and_then(|timer| timer.milliseconds().ok())
     }
 
     /// Says whether the timer holds the last call.

@@ -20,8 +20,49 @@ pub struct Hip {
     malloc: unsafe extern "C" fn(*mut *mut c_void, usize) -> c_int,
     free: unsafe extern "C" fn(*mut c_void) -> c_int,
     stream_is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
+    /// ROCm 5 and later.
+    exchange_capture_mode: Option<ExchangeCaptureMode>,
     events: EventFunctions,
     name: String,
+}
+
+type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_int) -> c_int;
+
+/// `hipStreamCaptureModeRelaxed`: this thread's calls have nothing to do with captures of others.
+const RELAXED: c_int = 2;
+
+/// As long as it lives, the thread's allocations disturb no other thread's capture. Gives the thread its own mode back when dropped.
+pub(crate) struct RelaxedCapture {
+    exchange: Option<ExchangeCaptureMode>,
+    before: c_int,
+}
+
+impl Drop for RelaxedCapture {
+    fn drop(&mut self) {
+        if let Some(exchange) = self.exchange {
+            // SAFETY: the mode is writable, and is the one that the thread had.
+            unsafe { exchange(&mut self.before) };
+        }
+    }
+}
+
+/// Device memory for a moment. Given back, which waits for the device, when dropped.
+pub struct Scratch<'a> {
+    hip: &'a Hip,
+    address: *mut c_void,
+}
+
+impl Scratch<'_> {
+    /// Where it is.
+    pub fn address(&self) -> *mut c_void {
+        self.address
+    }
+}
+
+impl Drop for Scratch<'_> {
+    fn drop(&mut self) {
+        self.hip.free(self.address);
+    }
 }
 
 /// What HIP offers for timing.
@@ -122,6 +163,8 @@ impl Hip {
             malloc: symbol!("hipMalloc"),
             free: symbol!("hipFree"),
             stream_is_capturing: symbol!("hipStreamIsCapturing"),
+            // SAFETY: as above.
+            exchange_capture_mode: unsafe { library.get(b"hipThreadExchangeStreamCaptureMode\0") }.ok().map(|symbol| *symbol),
             events: EventFunctions {
                 create: symbol!("hipEventCreate"),
                 record: symbol!("hipEventRecord"),
@@ -160,6 +203,7 @@ impl Hip {
     /// Device memory on the current device.
     pub fn allocate(&self, bytes: usize) -> Result<*mut c_void, i32> {
         let mut address = null_mut();
+        let _relaxed = self.relax_capture();
         // SAFETY: `address` is writable.
         match unsafe { (self.malloc)(&mut address, bytes) } {
             0 if !address.is_null() => Ok(address),
@@ -169,8 +213,22 @@ impl Hip {
 
     /// Gives memory of [`Hip::allocate`] back. Waits for the device, as HIP does.
     pub(crate) fn free(&self, address: *mut c_void) {
+        let _relaxed = self.relax_capture();
         // SAFETY: the address came from `allocate` and is given back once (private callers only).
         unsafe { (self.free)(address) };
+    }
+
+    /// Device memory that is given back when it goes out of scope.
+    pub(crate) fn scratch(&self, bytes: usize) -> Result<Scratch<'_>, i32> {
+        self.allocate(bytes).map(|address| Scratch { hip: self, address })
+    }
+
+    /// Keeps what this thread does from now on out of other threads' captures.
+    pub(crate) fn relax_capture(&self) -> RelaxedCapture {
+        let mut mode = RELAXED;
+        // SAFETY: the mode is writable; it becomes the one that the thread had.
+        let exchange = self.exchange_capture_mode.filter(|exchange| unsafe { exchange(&mut mode) } == 0);
+        RelaxedCapture { exchange, before: mode }
     }
 
     /// Events on the current device.

@@ -4,7 +4,7 @@
 use crate::{
     component::{ComponentError, Translator},
     graph::{ReceivedDecline, ReceivedGraph},
-    problem::{ConvolutionDirection, ConvolutionProblem, TensorDescriptor},
+    problem::{Operand, Problem},
     rules::HostRule,
     translations::Declined,
     validate::{Argument, ValidatedGraph, validate},
@@ -13,11 +13,12 @@ use crate::{
 /// What a component answers, if it answers.
 pub type Reply = Result<Result<ReceivedGraph, ReceivedDecline>, ComponentError>;
 
-/// Judges a reply to a convolution problem.
-pub fn judge(reply: Reply, translator: &Translator, problem: &ConvolutionProblem<'_>) -> Result<ValidatedGraph, Declined> {
+/// Judges a reply to a problem.
+pub fn judge(reply: Reply, translator: &Translator, problem: &Problem<'_>) -> Result<ValidatedGraph, Declined> {
     let host = |rule: HostRule, message: String| Declined { rule: rule.id().to_string(), message };
     let known = |rule: &str| translator.description().rules.iter().any(|entry| entry.id == rule);
     match reply {
+        Err(error @ ComponentError::Family(_)) => Err(host(HostRule::TranslatorFamily, error.to_string())),
         Err(error) => Err(host(HostRule::TranslatorTrap, error.to_string())),
         Ok(Err(decline)) if known(&decline.rule) => Err(Declined { rule: decline.rule, message: decline.message }),
         Ok(Err(decline)) => Err(host(HostRule::TranslatorReply, format!("rule {:?}", decline.rule))),
@@ -28,18 +29,11 @@ pub fn judge(reply: Reply, translator: &Translator, problem: &ConvolutionProblem
     }
 }
 
-/// The buffer arguments of a convolution, in the contract's order, with what the call does to each.
-pub fn arguments(problem: &ConvolutionProblem<'_>) -> Option<[Argument; 3]> {
-    let result = match problem.direction {
-        ConvolutionDirection::BackwardData => 0,
-        ConvolutionDirection::BackwardWeights => 1,
-        ConvolutionDirection::Forward => 2,
+/// The buffer arguments of a call, in the contract's order, with what the call does to each.
+pub fn arguments(problem: &Problem<'_>) -> Option<Vec<Argument>> {
+    let argument = |operand: &Operand<'_>| {
+        let extent = operand.tensor.extent()?;
+        Some(Argument { name: operand.name, data_type: operand.tensor.data_type(), extent, read: operand.read, written: operand.written })
     };
-    let argument = |position: usize, name: &'static str, tensor: &TensorDescriptor| {
-        let written = position == result;
-        // The call itself reads its output exactly when it accumulates into it.
-        let read = !written || problem.beta != 0.0;
-        Some(Argument { name, data_type: tensor.data_type(), extent: tensor.extent()?, read, written })
-    };
-    Some([argument(0, "x", problem.x)?, argument(1, "w", problem.w)?, argument(2, "y", problem.y)?])
+    problem.operands()?.iter().map(argument).collect()
 }

@@ -2,42 +2,32 @@
 //!
 //! Every field that the rules may read is in the key; two problems with equal words get equal answers.
 
-use crate::problem::{ConvolutionProblem, MAX_RANK};
+use arrayvec::ArrayVec;
 
-/// Room for three tensors and a convolution of the highest rank, and the scalars.
-const CAPACITY: usize = 3 * (1 + 2 * MAX_RANK) + (2 + 6 * MAX_RANK) + 8;
+use crate::problem::Problem;
+
+/// Room for any convolution, and for chains as frameworks make them with tensors of five dimensions.
+const CAPACITY: usize = 320;
 
 /// A key under construction. Lives on the stack: the warm path allocates nothing.
+#[derive(Default)]
 pub struct KeyBuffer {
-    length: usize,
-    words: [u64; CAPACITY],
+    words: ArrayVec<u64, CAPACITY>,
 }
 
-/// Families share one key space; the first word tells them apart.
-const CONVOLUTION: u64 = 1;
-
 impl KeyBuffer {
-    /// The key of a convolution.
-    pub fn convolution(problem: &ConvolutionProblem<'_>) -> Self {
-        let mut key = Self { length: 0, words: [0; CAPACITY] };
-        let algorithm = problem.algorithm.map_or(0, |a| 1 + u64::from(a));
-        key.append(&[CONVOLUTION | (problem.direction as u64) << 8, algorithm, problem.alpha.to_bits(), problem.beta.to_bits()]);
-        key.append(problem.convolution.words());
-        for tensor in [problem.x, problem.w, problem.y] {
-            key.append(tensor.words());
-        }
-        key
-    }
-
-    fn append(&mut self, words: &[u64]) {
-        // Cannot exceed the capacity: descriptors bound the lengths of their words.
-        self.words[self.length..self.length + words.len()].copy_from_slice(words);
-        self.length += words.len();
+    /// Lays out the key of a problem; false if it does not fit.
+    #[must_use]
+    pub fn fill(&mut self, problem: &Problem<'_>) -> bool {
+        self.words.clear();
+        let mut fits = true;
+        problem.words(&mut |words| fits &= self.words.try_extend_from_slice(words).is_ok());
+        fits
     }
 
     /// The words of the key.
     pub fn words(&self) -> &[u64] {
-        &self.words[..self.length]
+        &self.words
     }
 
     /// A hash of the words, the same in every process.
@@ -58,7 +48,9 @@ mod tests {
     use super::*;
     use crate::{
         data_type::DataType,
-        problem::{ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, TensorDescriptor},
+        problem::{
+            ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, MAX_RANK, TensorDescriptor,
+        },
     };
 
     // V15 of the case list: changing any field changes the key.
@@ -81,7 +73,7 @@ mod tests {
             beta: 0.0,
             algorithm: None,
         };
-        let mut keys = vec![KeyBuffer::convolution(&base).words().to_vec()];
+        let mut keys = vec![key(base)];
         for edit in [
             |f: &mut ConvolutionFields| f.pads[0] = 2,
             |f: &mut ConvolutionFields| f.strides[1] = 2,
@@ -95,18 +87,24 @@ mod tests {
             let mut changed = fields.clone();
             edit(&mut changed);
             let convolution = ConvolutionDescriptor::new(changed).unwrap();
-            keys.push(KeyBuffer::convolution(&ConvolutionProblem { convolution: &convolution, ..base }).words().to_vec());
+            keys.push(key(ConvolutionProblem { convolution: &convolution, ..base }));
         }
         let other = tensor(&[2, 4, 8, 9]);
-        keys.push(KeyBuffer::convolution(&ConvolutionProblem { x: &other, ..base }).words().to_vec());
-        keys.push(KeyBuffer::convolution(&ConvolutionProblem { w: &other, ..base }).words().to_vec());
-        keys.push(KeyBuffer::convolution(&ConvolutionProblem { y: &other, ..base }).words().to_vec());
-        keys.push(KeyBuffer::convolution(&ConvolutionProblem { alpha: 2.0, ..base }).words().to_vec());
-        keys.push(KeyBuffer::convolution(&ConvolutionProblem { beta: 1.0, ..base }).words().to_vec());
-        keys.push(KeyBuffer::convolution(&ConvolutionProblem { algorithm: Some(0), ..base }).words().to_vec());
-        keys.push(KeyBuffer::convolution(&ConvolutionProblem { direction: ConvolutionDirection::BackwardData, ..base }).words().to_vec());
+        keys.push(key(ConvolutionProblem { x: &other, ..base }));
+        keys.push(key(ConvolutionProblem { w: &other, ..base }));
+        keys.push(key(ConvolutionProblem { y: &other, ..base }));
+        keys.push(key(ConvolutionProblem { alpha: 2.0, ..base }));
+        keys.push(key(ConvolutionProblem { beta: 1.0, ..base }));
+        keys.push(key(ConvolutionProblem { algorithm: Some(0), ..base }));
+        keys.push(key(ConvolutionProblem { direction: ConvolutionDirection::BackwardData, ..base }));
         let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
         assert_eq!(distinct.len(), keys.len());
+    }
+
+    fn key(problem: ConvolutionProblem<'_>) -> Vec<u64> {
+        let mut key = KeyBuffer::default();
+        assert!(key.fill(&Problem::Convolution(problem)));
+        key.words().to_vec()
     }
 
     #[test]
@@ -133,6 +131,6 @@ mod tests {
             beta: 0.0,
             algorithm: Some(u32::MAX),
         };
-        assert!(KeyBuffer::convolution(&problem).words().len() <= CAPACITY);
+        assert!(!key(problem).is_empty());
     }
 }

@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::{
     backend::{BackendError, Descriptor, Handle},
     lower::lower,
+    problem::MAX_ARGUMENTS,
     validate::ValidatedGraph,
 };
 
@@ -19,8 +20,6 @@ use crate::{
 const MAX_ENGINES: usize = 32;
 /// Variant packs kept for one plan. Callers alternate between few sets of buffers.
 const PACKS: usize = 4;
-/// The most arguments that any MIOpen call has.
-pub const MAX_ARGUMENTS: usize = 8;
 
 /// Why there is no plan.
 #[derive(Clone, Debug, Error)]

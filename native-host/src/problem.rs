@@ -3,9 +3,17 @@
 //! Descriptors are immutable once made; a setter makes a new one. Making one does what must not cost anything per call: strides of
 //! length-1 dimensions become canonical, and the words of the cache key are laid out. No rule lives here.
 
+mod fusion;
+
+use arrayvec::ArrayVec;
 use thiserror::Error;
 
+pub use fusion::{Activation, ActivationMode, FusedOperation, FusionProblem, MAX_OPERATIONS, NormalizationMode, Scaling};
+
 use crate::data_type::DataType;
+
+/// The most tensors in memory that a call may have.
+pub const MAX_ARGUMENTS: usize = 16;
 
 /// The most dimensions a recorded tensor may have. MIOpen sets no limit; its own clients stay at 5, and keys stay on the stack.
 pub const MAX_RANK: usize = 16;
@@ -284,6 +292,85 @@ pub struct ConvolutionProblem<'a> {
     pub beta: f64,
     /// The algorithm that the caller named, by MIOpen's number.
     pub algorithm: Option<u32>,
+}
+
+impl<'a> ConvolutionProblem<'a> {
+    /// x, w and y: the contract's numbering.
+    fn operands(&self) -> Operands<'a> {
+        let result = match self.direction {
+            ConvolutionDirection::BackwardData => 0,
+            ConvolutionDirection::BackwardWeights => 1,
+            ConvolutionDirection::Forward => 2,
+        };
+        let operand = |(position, (name, tensor)): (usize, (&'static str, &'a TensorDescriptor))| {
+            let written = position == result;
+            // The call itself reads its output exactly when it accumulates into it.
+            Operand { name, tensor, read: !written || self.beta != 0.0, written }
+        };
+        [("x", self.x), ("w", self.w), ("y", self.y)].into_iter().enumerate().map(operand).collect()
+    }
+
+    fn words(&self, append: &mut impl FnMut(&[u64])) {
+        let algorithm = self.algorithm.map_or(0, |a| 1 + u64::from(a));
+        append(&[self.direction as u64, algorithm, self.alpha.to_bits(), self.beta.to_bits()]);
+        append(self.convolution.words());
+        [self.x, self.w, self.y].iter().for_each(|tensor| append(tensor.words()));
+    }
+}
+
+/// One tensor in memory of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// What messages call it.
+    pub name: &'static str,
+    /// Its descriptor.
+    pub tensor: &'a TensorDescriptor,
+    /// The call reads it.
+    pub read: bool,
+    /// The call writes it.
+    pub written: bool,
+}
+
+/// The tensors of a call, in the order of the contract's arguments.
+pub type Operands<'a> = ArrayVec<Operand<'a>, MAX_ARGUMENTS>;
+
+/// What somebody wants computed, of any family.
+#[derive(Clone, Copy, Debug)]
+pub enum Problem<'a> {
+    /// A convolution.
+    Convolution(ConvolutionProblem<'a>),
+    /// A chain of operations.
+    Fusion(FusionProblem<'a>),
+}
+
+impl<'a> Problem<'a> {
+    /// The tensors of the call in the contract's order; `None` if there are more than [`MAX_ARGUMENTS`].
+    pub fn operands(&self) -> Option<Operands<'a>> {
+        match self {
+            Self::Convolution(problem) => Some(problem.operands()),
+            Self::Fusion(problem) => problem.operands(),
+        }
+    }
+
+    /// Every field that the rules may read, as words: problems with equal words are equal.
+    pub(crate) fn words(&self, append: &mut impl FnMut(&[u64])) {
+        // Families share one key space; the first word tells them apart.
+        match self {
+            Self::Convolution(problem) => {
+                append(&[1]);
+                problem.words(append);
+            }
+            Self::Fusion(problem) => {
+                append(&[2]);
+                problem.words(append);
+            }
+        }
+    }
+}
+
+/// A word for a text.
+fn mix(text: &str) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(text.as_bytes())
 }
 
 #[cfg(test)]

@@ -31,6 +31,10 @@ macro_rules! host_rules {
 host_rules! {
     DescriptorUnrecorded "host.descriptor.unrecorded" "a descriptor or handle whose setters the shim has not seen";
     ScalingNull "host.scaling.null" "alpha or beta is a null pointer";
+    ProblemSize "host.problem.size" "a problem with more operations or tensors than are recorded";
+    FusionIncomplete "host.fusion.incomplete" "a fusion plan that is not compiled, or arguments that are missing or not those that were planned";
+    PolicyAlgorithm "host.policy.native-algorithm" "no decline: the caller chose an algorithm that native's Find listed";
+    PolicySolution "host.policy.native-solution" "no decline: the caller chose a solution that native listed";
     PointerNull "host.pointer.null" "a tensor argument is a null pointer";
     ExtentUnknown "host.extent.unknown" "the extent of a tensor argument cannot be computed";
     Aliasing "host.aliasing" "two arguments share memory, and one of them is written";
@@ -43,6 +47,7 @@ host_rules! {
     BackendUnsupported "host.backend.unsupported" "no engine of the backend takes the graph";
     BackendBuildFailed "host.backend.build-failed" "building the plan failed, and MIOPEN_HIPDNN_ON_ERROR=fallback";
     TranslatorUnavailable "host.translator.unavailable" "the translator cannot be loaded";
+    TranslatorFamily "host.translator.family" "the translator does not translate this family";
     TranslatorTrap "host.translator.trap" "the translator trapped or exceeded its fuel, stack or memory";
     TranslatorReply "host.translator.reply" "the translator named a rule that its manifest does not list";
     GraphSize "host.graph.size" "the translator's graph has too many (or no) parts";

@@ -156,29 +156,43 @@ fn is_json(path: &Path) -> bool {
 /// Counts of one entry point.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counters {
-    /// Calls that hipDNN served.
+    /// Calls that hipDNN served; queries that were answered with its plan.
     pub served: u64,
     /// Calls that hipDNN failed.
     pub failed: u64,
     /// Calls that went to native, by rule.
     pub declined: BTreeMap<String, u64>,
+    /// Calls that are native's because the caller chose what native offers, by rule.
+    pub native: BTreeMap<String, u64>,
+}
+
+/// Counts one. Allocates only the first time a rule is seen.
+fn count(counts: &mut BTreeMap<String, u64>, rule: &str) {
+    match counts.get_mut(rule) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(rule.to_string(), 1)),
+    }
 }
 
 impl Counters {
-    /// Counts a decline. Allocates only the first time a rule is seen.
+    /// Counts a decline.
     pub fn decline(&mut self, rule: &str) {
-        match self.declined.get_mut(rule) {
-            Some(count) => *count += 1,
-            None => drop(self.declined.insert(rule.to_string(), 1)),
-        }
+        count(&mut self.declined, rule);
+    }
+
+    /// Counts a call that the caller gave to native.
+    pub fn native_by_policy(&mut self, rule: &str) {
+        count(&mut self.native, rule);
     }
 
     /// Adds other counts to these.
     pub fn add(&mut self, other: &Self) {
         self.served += other.served;
         self.failed += other.failed;
-        for (rule, count) in &other.declined {
-            *self.declined.entry(rule.clone()).or_default() += count;
+        for (own, others) in [(&mut self.declined, &other.declined), (&mut self.native, &other.native)] {
+            for (rule, count) in others {
+                *own.entry(rule.clone()).or_default() += count;
+            }
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use hipdnn_host::{
     data_type::DataType,
-    problem::{ConvolutionMode, TensorLayout},
+    problem::{ActivationMode, ConvolutionDirection, ConvolutionMode, NormalizationMode, TensorLayout},
 };
-use miopen_api::{convolution_mode, data_type, tensor_layout};
+use miopen_api::{
+    activation_mode as activation, batch_norm_mode, convolution_mode, data_type, problem_direction as direction, tensor_layout,
+};
 
 /// The retired `miopenInt8x4`, which no header of the table names any more.
 const INT8X4: i32 = 4;
@@ -50,6 +52,43 @@ pub fn mode(number: i32) -> ConvolutionMode {
         convolution_mode::GROUP_CONV => ConvolutionMode::GroupConv,
         convolution_mode::DEPTHWISE => ConvolutionMode::Depthwise,
         _ => ConvolutionMode::Unrecognized,
+    }
+}
+
+/// `miopenActivationMode_t`.
+pub fn activation_mode(number: i32) -> ActivationMode {
+    match number {
+        activation::PASTHRU => ActivationMode::PassThrough,
+        activation::LOGISTIC => ActivationMode::Logistic,
+        activation::TANH => ActivationMode::Tanh,
+        activation::RELU => ActivationMode::Relu,
+        activation::SOFTRELU => ActivationMode::SoftRelu,
+        activation::ABS => ActivationMode::Absolute,
+        activation::POWER => ActivationMode::Power,
+        activation::CLIPPEDRELU => ActivationMode::ClippedRelu,
+        activation::LEAKYRELU => ActivationMode::LeakyRelu,
+        activation::ELU => ActivationMode::Elu,
+        activation::CLAMP => ActivationMode::Clamp,
+        _ => ActivationMode::Unrecognized,
+    }
+}
+
+/// `miopenBatchNormMode_t`.
+pub fn normalization_mode(number: i32) -> NormalizationMode {
+    match number {
+        batch_norm_mode::PER_ACTIVATION => NormalizationMode::PerActivation,
+        batch_norm_mode::SPATIAL => NormalizationMode::Spatial,
+        _ => NormalizationMode::Unrecognized,
+    }
+}
+
+/// `miopenProblemDirection_t` of a convolution; `None` for what is none.
+pub fn problem_direction(number: i32) -> Option<ConvolutionDirection> {
+    match number {
+        direction::FORWARD => Some(ConvolutionDirection::Forward),
+        direction::BACKWARD => Some(ConvolutionDirection::BackwardData),
+        direction::BACKWARD_WEIGHTS => Some(ConvolutionDirection::BackwardWeights),
+        _ => None,
     }
 }
 

@@ -6,7 +6,7 @@ use hipdnn_abi::status as hipdnn;
 use miopen_api::status;
 
 use crate::{
-    frame::{Decision, Frame},
+    frame::{Frame, Step},
     routing::Forwarding,
 };
 
@@ -59,13 +59,13 @@ pub unsafe extern "C" fn error_string(status: i32) -> *const libc::c_char {
 }
 
 /// `miopenGetErrorString` while forwarding: marks the status of a failed forwarded call, leaves all others to native.
-pub fn marked_error_string(frame: &Frame, _: &Forwarding) -> Decision {
+pub fn marked_error_string(frame: &Frame, _: &'static Forwarding) -> Step {
     let status = frame.int(0);
     let (hipdnn_status, forwarded) = LAST.get();
     if hipdnn_status == hipdnn::SUCCESS || forwarded != status {
-        return Decision::Native;
+        return Step::Native;
     }
-    Decision::Done(text(status, |(_, marked)| marked).as_ptr() as u64)
+    Step::Done(text(status, |(_, marked)| marked).as_ptr() as u64)
 }
 
 /// Both texts of every status, for the life of the process.

@@ -14,32 +14,77 @@ use crate::{
     stubs,
 };
 
-/// The arguments of a call, as `miopen_shim_route_entry` lays them out on the stack.
+/// The most integers and pointers that a function of the API takes.
+pub const MAX_INTEGERS: usize = 18;
+const IN_REGISTERS: usize = 6;
+
+/// The arguments of a call, as `miopen_shim_route_entry` lays them out on the stack. Those that the caller passed on the stack follow.
 #[repr(C)]
 pub struct Frame {
-    integers: [u64; 6],
+    integers: [u64; IN_REGISTERS],
     floats: [f64; 8],
     index: u64,
     padding: u64,
     saved_rbp: u64,
     return_address: usize,
-    stacked: [u64; 8],
 }
 
 impl Frame {
-    /// The n-th argument of a function whose arguments are all integers and pointers, as the caller passed it.
+    /// The n-th of the function's integer and pointer arguments, as the caller passed it. Handlers ask for arguments that it has.
     pub fn integer(&self, n: usize) -> u64 {
-        self.integers.get(n).or_else(|| self.stacked.get(n - self.integers.len())).copied().unwrap_or(0)
+        match n {
+            0..IN_REGISTERS => self.integers[n],
+            IN_REGISTERS..MAX_INTEGERS => self.stacked(n - IN_REGISTERS),
+            _ => 0,
+        }
     }
 
-    /// The n-th argument as an address.
+    fn stacked(&self, n: usize) -> u64 {
+        let first = (&raw const *self).wrapping_add(1).expose_provenance();
+        // SAFETY: the caller pushed the arguments that its function has right above the return address, which is this frame's last word.
+        unsafe { std::ptr::with_exposed_provenance::<u64>(first + n * 8).read() }
+    }
+
+    /// The n-th as an address.
     pub fn pointer(&self, n: usize) -> *mut c_void {
         self.integer(n) as *mut c_void
     }
 
-    /// The n-th argument as a C `int` (the upper half of the register is undefined).
+    /// The n-th as a C `int` (the upper half of the register is undefined).
     pub fn int(&self, n: usize) -> i32 {
         self.integer(n) as i32
+    }
+
+    /// The n-th of the function's floating-point arguments.
+    pub fn double(&self, n: usize) -> f64 {
+        self.floats[n]
+    }
+
+    /// All of them, to call native with.
+    pub fn arguments(&self) -> Arguments {
+        let count = stubs::integers(self.index as usize).min(MAX_INTEGERS);
+        let integers = std::array::from_fn(|n| if n < count { self.integer(n) } else { 0 });
+        Arguments { integers, floats: self.floats }
+    }
+}
+
+/// Arguments that native is called with.
+#[derive(Clone, Copy)]
+pub struct Arguments {
+    integers: [u64; MAX_INTEGERS],
+    floats: [f64; 8],
+}
+
+impl Arguments {
+    /// Integers and pointers.
+    pub fn new(integers: &[u64]) -> Self {
+        Self { integers: std::array::from_fn(|n| integers.get(n).copied().unwrap_or(0)), floats: [0.0; 8] }
+    }
+
+    /// The same but for one.
+    pub fn with(mut self, n: usize, value: u64) -> Self {
+        self.integers[n] = value;
+        self
     }
 }
 
@@ -61,11 +106,41 @@ impl Verdict {
 }
 
 /// What a handler decides about a routed call.
-pub enum Decision {
-    /// It is native's.
+pub enum Step {
+    /// It is native's, bit for bit.
     Native,
     /// It is done; the caller gets this (a status, or an address).
     Done(u64),
+    /// Native is called, and then it is decided again.
+    Call(NativeCall),
+}
+
+/// A call of ours to native.
+pub struct NativeCall {
+    target: usize,
+    arguments: Arguments,
+    then: Then,
+}
+
+/// What is decided after native was called, by native's status.
+pub type Then = Box<dyn FnOnce(&Frame, &'static Forwarding, i32) -> Step>;
+
+impl Step {
+    /// A status for the caller.
+    pub fn status(status: i32) -> Self {
+        Self::Done(u64::from(status.cast_unsigned()))
+    }
+
+    /// Calls a function of native with arguments of ours.
+    pub fn call(name: &str, arguments: Arguments, then: impl FnOnce(&Frame, &'static Forwarding, i32) -> Step + 'static) -> Self {
+        Self::Call(NativeCall { target: stubs::native_by_name(name), arguments, then: Box::new(then) })
+    }
+
+    /// Calls native as the caller did, to look at what it answered.
+    pub fn native_then(frame: &Frame, then: impl FnOnce(&Frame, &'static Forwarding, i32) -> Step + 'static) -> Self {
+        let target = stubs::bound().map_or(0, |bound| bound.native(frame.index as usize));
+        Self::Call(NativeCall { target, arguments: frame.arguments(), then: Box::new(then) })
+    }
 }
 
 thread_local! {
@@ -87,29 +162,42 @@ pub unsafe extern "C-unwind" fn decide(frame: &Frame) -> Verdict {
         return Verdict::native(native);
     };
     let handler = bound.handler(index);
-    if !matches!(handler, Some(Handler::Route(_))) {
+    if !matches!(handler, Some(Handler::Route(_) | Handler::Convolution(..))) {
         errors::unmark();
         if stubs::executes(index) {
             let _ = guarded(|| forwarding::passed(frame, forwarding));
         }
     }
-    let Some(handler) = handler else { return Verdict::native(native) };
     match handler {
-        Handler::Route(route) => match guarded(|| route(frame, forwarding)) {
-            Some(Decision::Native) => Verdict::native(native),
-            Some(Decision::Done(result)) => Verdict::done(result),
-            // A panic: nobody knows how far the call got, so native must not see it.
-            None => Verdict::done(errors::INTERNAL),
-        },
-        Handler::Forget(forget) => {
+        None => Verdict::native(native),
+        Some(Handler::Route(route)) => proceed(frame, forwarding, native, guarded(|| route(frame, forwarding))),
+        Some(Handler::Convolution(direction, route)) => proceed(frame, forwarding, native, guarded(|| route(direction, frame, forwarding))),
+        Some(Handler::Forget(forget)) => {
             let _ = guarded(|| forget(frame, forwarding));
             Verdict::native(native)
         }
-        Handler::Record(record) => {
-            // SAFETY: recorded functions take at most ten integers and pointers and return a status.
-            let status = unsafe { call_native(native, frame) };
+        Some(Handler::Record(record)) => {
+            // SAFETY: the function of this export, with the caller's arguments.
+            let status = unsafe { call_native(native, &frame.arguments()) };
             let _ = guarded(|| record(frame, forwarding, status == miopen_api::status::SUCCESS));
-            Verdict::done(status as u32 as u64)
+            Verdict::done(u64::from(status.cast_unsigned()))
+        }
+    }
+}
+
+/// Follows the steps of a routed call. Native is called here, outside of everything that catches.
+fn proceed(frame: &Frame, forwarding: &'static Forwarding, native: usize, mut step: Option<Step>) -> Verdict {
+    loop {
+        match step {
+            Some(Step::Native) => return Verdict::native(native),
+            Some(Step::Done(result)) => return Verdict::done(result),
+            Some(Step::Call(NativeCall { target, arguments, then })) => {
+                // SAFETY: a function of native, with the arguments that it takes.
+                let status = unsafe { call_native(target, &arguments) };
+                step = guarded(|| then(frame, forwarding, status));
+            }
+            // A panic: nobody knows how far the call got, so native must not see it.
+            None => return Verdict::done(errors::INTERNAL),
         }
     }
 }
@@ -122,18 +210,52 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// Calls native with the caller's arguments, bit for bit. Arguments beyond those that the function has are ignored by it.
+/// Calls native. Arguments beyond those that the function has are ignored by it.
 ///
 /// # Safety
-/// `native` is a function with at most ten arguments, all integers or pointers, that returns an int.
-unsafe fn call_native(native: usize, frame: &Frame) -> i32 {
-    type Ten = unsafe extern "C-unwind" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> i32;
+/// `native` is a function that returns an int, and takes at most these integers and doubles.
+unsafe fn call_native(native: usize, arguments: &Arguments) -> i32 {
+    // Integers and pointers go to six registers and the stack, doubles to registers of their own: the order among them is the ABI's, not
+    // the signature's, so one signature serves all functions.
+    type Any = unsafe extern "C-unwind" fn(
+        u64,
+        u64,
+        u64,
+        u64,
+        u64,
+        u64,
+        f64,
+        f64,
+        f64,
+        f64,
+        f64,
+        f64,
+        f64,
+        f64,
+        u64,
+        u64,
+        u64,
+        u64,
+        u64,
+        u64,
+        u64,
+        u64,
+        u64,
+        u64,
+        u64,
+        u64,
+    ) -> i32;
     // SAFETY: by this function's contract; in the System V ABI surplus arguments are harmless.
-    let function = unsafe { std::mem::transmute::<usize, Ten>(native) };
-    let a: [u64; 10] = std::array::from_fn(|n| frame.integer(n));
+    let function = unsafe { std::mem::transmute::<usize, Any>(native) };
+    let Arguments { integers: a, floats: f } = arguments;
     // SAFETY: as above.
-    unsafe { function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9]) }
+    unsafe {
+        function(
+            a[0], a[1], a[2], a[3], a[4], a[5], f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], a[6], a[7], a[8], a[9], a[10], a[11],
+            a[12], a[13], a[14], a[15], a[16], a[17],
+        )
+    }
 }
 
 /// Type of a routing handler.
-pub type Route = fn(&Frame, &Forwarding) -> Decision;
+pub type Route = fn(&Frame, &'static Forwarding) -> Step;

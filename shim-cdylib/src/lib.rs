@@ -4,7 +4,8 @@
 //! * `native`: finding and binding the native library. `callers`: whose calls are not the program's.
 //! * `frame`: a routed call as the machine sees it, and the boundary that no panic crosses.
 //! * `routing`: which entry points are routed or recorded, and by what. `recording` and `records`: descriptors as their setters
-//!   made them. `forwarding`: routed calls, handed to the host as problems. `convert`, `errors`: MIOpen's numbers and statuses.
+//!   made them, and what was searched for. `forwarding`: routed calls, handed to the host as problems. `convert`, `errors`: MIOpen's
+//!   numbers and statuses.
 //!
 //! No graph, plan or rule lives here: those are `hipdnn-host`'s. With forwarding off, this is a table of jumps to native and nothing
 //! else of it runs after the first call.

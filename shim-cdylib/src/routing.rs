@@ -8,10 +8,15 @@ use hipdnn_host::{
 };
 
 use crate::{
-    callers, errors, forwarding,
-    frame::{Frame, Route},
+    callers, errors,
+    forwarding::{
+        self, classic,
+        directions::{self, Direction},
+        find, find2, fusion, immediate,
+    },
+    frame::{Frame, Route, Step},
     native::Native,
-    recording,
+    recording::{activations, convolutions, find2 as recorded_find2, fusion as plans, handles, tensors},
     records::Records,
     stubs,
 };
@@ -21,11 +26,16 @@ use crate::{
 pub enum Handler {
     /// Decided before native would be called.
     Route(Route),
+    /// The same for the function of one direction of convolution.
+    Convolution(&'static Direction, ConvolutionRoute),
     /// Native first; then its arguments are recorded if it succeeded (the last parameter).
     Record(fn(&Frame, &Forwarding, bool)),
     /// A record goes, then native.
     Forget(fn(&Frame, &Forwarding)),
 }
+
+/// Type of a handler that serves all directions.
+pub type ConvolutionRoute = fn(&'static Direction, &Frame, &'static Forwarding) -> Step;
 
 /// Everything that exists only while something is forwarded.
 pub struct Forwarding {
@@ -61,59 +71,136 @@ extern "C" fn write_stats_at_exit() {
 /// The handler of an export, if it is routed under these settings.
 pub fn handler(forwarding: &Forwarding, name: &CStr) -> Option<Handler> {
     let name = name.to_str().ok()?;
-    if let Some((_, family, route)) = ROUTES.iter().find(|(routed, _, _)| *routed == name) {
-        return forwarding.host.settings().forwards(*family, name).then_some(Handler::Route(*route));
+    let routed = ROUTES.iter().map(|&(routed, family, executes, route)| (routed, family, executes, Handler::Route(route)));
+    let directions = directions::ALL.iter().flat_map(|direction| {
+        convolution_routes(direction)
+            .map(|(routed, executes, route)| (routed, Family::Conv, executes, Handler::Convolution(direction, route)))
+    });
+    if let Some((_, family, executes, handler)) = routed.chain(directions).find(|(routed, ..)| *routed == name) {
+        let settings = forwarding.host.settings();
+        return (settings.forwards(family, name) && settings.forwards(family, executes)).then_some(handler);
     }
     HANDLERS.iter().find(|(handled, _)| *handled == name).map(|(_, handler)| *handler)
 }
 
-/// Entry points that may be forwarded, with the family whose switch they obey.
-const ROUTES: &[(&str, Family, Route)] = &[
-    ("miopenConvolutionForward", Family::Conv, forwarding::convolution_forward),
-    ("miopenConvolutionBackwardData", Family::Conv, forwarding::convolution_backward_data),
-    ("miopenConvolutionBackwardWeights", Family::Conv, forwarding::convolution_backward_weights),
+/// The entry points of one direction that may be forwarded: the function, the one that then executes what it answers, the handler.
+/// A query is answered only where the execution is forwarded too.
+fn convolution_routes(direction: &Direction) -> [(&'static str, &'static str, ConvolutionRoute); 8] {
+    let names = &direction.names;
+    [
+        (names.classic, names.classic, classic::execute),
+        (names.workspace, names.classic, find::workspace_size),
+        (names.find, names.classic, find::find),
+        (names.count, names.immediate, immediate::count),
+        (names.list, names.immediate, immediate::list),
+        (names.solution_workspace, names.immediate, immediate::solution_workspace),
+        (names.compile, names.immediate, immediate::compile),
+        (names.immediate, names.immediate, immediate::execute),
+    ]
+}
+
+/// The other entry points that may be forwarded, with the family whose switch they obey and the one that executes.
+const ROUTES: &[(&str, Family, &str, Route)] = &[
+    ("miopenGetSolverIdConvAlgorithm", Family::Conv, "miopenConvolutionForwardImmediate", immediate::algorithm_of),
+    ("miopenRunSolution", Family::Conv, "miopenRunSolution", find2::run),
+    ("miopenGetSolutionWorkspaceSize", Family::Conv, "miopenRunSolution", find2::workspace_size),
+    ("miopenSaveSolution", Family::Conv, "miopenRunSolution", find2::save),
+    ("miopenExecuteFusionPlan", Family::Fusion, "miopenExecuteFusionPlan", fusion::execute_plan),
+    ("miopenExecuteFusionPlan_v2", Family::Fusion, "miopenExecuteFusionPlan_v2", fusion::execute_plan_v2),
+    (
+        "miopenConvolutionBiasActivationForward",
+        Family::Fusion,
+        "miopenConvolutionBiasActivationForward",
+        fusion::convolution_bias_activation,
+    ),
 ];
 
 /// Entry points that are watched, and the one whose answer may be marked.
 const HANDLERS: &[(&str, Handler)] = &[
     ("miopenGetErrorString", Handler::Route(errors::marked_error_string)),
-    ("miopenCreate", Handler::Record(|frame, f, ok| recording::create_handle(frame, f, ok, null_mut()))),
-    ("miopenCreateWithStream", Handler::Record(|frame, f, ok| recording::create_handle(frame, f, ok, frame.pointer(1)))),
-    ("miopenSetStream", Handler::Record(recording::set_stream)),
-    ("miopenEnableProfiling", Handler::Record(recording::enable_profiling)),
+    ("miopenCreate", Handler::Record(|frame, f, ok| handles::create(frame, f, ok, null_mut()))),
+    ("miopenCreateWithStream", Handler::Record(|frame, f, ok| handles::create(frame, f, ok, frame.pointer(1)))),
+    ("miopenSetStream", Handler::Record(handles::set_stream)),
+    ("miopenEnableProfiling", Handler::Record(handles::enable_profiling)),
     ("miopenGetKernelTime", Handler::Route(forwarding::kernel_time)),
-    ("miopenDestroy", Handler::Forget(recording::destroy_handle)),
-    ("miopenSet4dTensorDescriptor", Handler::Record(recording::set_4d_tensor)),
-    ("miopenSet4dTensorDescriptorEx", Handler::Record(recording::set_4d_tensor_ex)),
-    ("miopenSetTensorDescriptor", Handler::Record(recording::set_tensor)),
-    ("miopenSetTensorDescriptorV2", Handler::Record(recording::set_tensor_v2)),
-    ("miopenSetNdTensorDescriptorWithLayout", Handler::Record(recording::set_tensor_with_layout)),
-    ("miopenSetTensorCastType", Handler::Record(recording::set_tensor_cast_type)),
-    ("miopenDestroyTensorDescriptor", Handler::Forget(|frame, f| recording::forget_tensor(f, frame.integer(0)))),
+    ("miopenDestroy", Handler::Forget(handles::destroy)),
+    ("miopenSet4dTensorDescriptor", Handler::Record(tensors::set_4d)),
+    ("miopenSet4dTensorDescriptorEx", Handler::Record(tensors::set_4d_ex)),
+    ("miopenSetTensorDescriptor", Handler::Record(tensors::set)),
+    ("miopenSetTensorDescriptorV2", Handler::Record(tensors::set_v2)),
+    ("miopenSetNdTensorDescriptorWithLayout", Handler::Record(tensors::set_with_layout)),
+    ("miopenSetTensorCastType", Handler::Record(tensors::set_cast_type)),
+    ("miopenDestroyTensorDescriptor", Handler::Forget(|frame, f| tensors::forget(f, frame.integer(0)))),
     // These write a tensor descriptor without saying what into it.
-    ("miopenDeriveBNTensorDescriptor", Handler::Forget(|frame, f| recording::forget_tensor(f, frame.integer(0)))),
-    ("miopenGetRNNParamsDescriptor", Handler::Forget(|frame, f| recording::forget_tensor(f, frame.integer(3)))),
-    ("miopenGetRNNLayerParam", Handler::Forget(|frame, f| recording::forget_tensor(f, frame.integer(7)))),
-    ("miopenGetRNNLayerBias", Handler::Forget(|frame, f| recording::forget_tensor(f, frame.integer(7)))),
-    ("miopenGetRNNLayerParamOffset", Handler::Forget(|frame, f| recording::forget_tensor(f, frame.integer(4)))),
-    ("miopenGetRNNLayerBiasOffset", Handler::Forget(|frame, f| recording::forget_tensor(f, frame.integer(4)))),
-    ("miopenInitConvolutionDescriptor", Handler::Record(recording::init_convolution)),
-    ("miopenInitConvolutionNdDescriptor", Handler::Record(recording::init_convolution_nd)),
-    ("miopenSetConvolutionGroupCount", Handler::Record(recording::set_group_count)),
-    ("miopenSetTransposeConvOutputPadding", Handler::Record(recording::set_output_padding)),
-    ("miopenSetTransposeConvNdOutputPadding", Handler::Record(recording::set_output_padding_nd)),
-    ("miopenSetConvolutionAttribute", Handler::Record(recording::set_attribute)),
-    ("miopenDestroyConvolutionDescriptor", Handler::Forget(recording::forget_convolution)),
+    ("miopenDeriveBNTensorDescriptor", Handler::Forget(|frame, f| tensors::forget(f, frame.integer(0)))),
+    ("miopenGetRNNParamsDescriptor", Handler::Forget(|frame, f| tensors::forget(f, frame.integer(3)))),
+    ("miopenGetRNNLayerParam", Handler::Forget(|frame, f| tensors::forget(f, frame.integer(7)))),
+    ("miopenGetRNNLayerBias", Handler::Forget(|frame, f| tensors::forget(f, frame.integer(7)))),
+    ("miopenGetRNNLayerParamOffset", Handler::Forget(|frame, f| tensors::forget(f, frame.integer(4)))),
+    ("miopenGetRNNLayerBiasOffset", Handler::Forget(|frame, f| tensors::forget(f, frame.integer(4)))),
+    ("miopenInitConvolutionDescriptor", Handler::Record(convolutions::init)),
+    ("miopenInitConvolutionNdDescriptor", Handler::Record(convolutions::init_nd)),
+    ("miopenSetConvolutionGroupCount", Handler::Record(convolutions::set_group_count)),
+    ("miopenSetTransposeConvOutputPadding", Handler::Record(convolutions::set_output_padding)),
+    ("miopenSetTransposeConvNdOutputPadding", Handler::Record(convolutions::set_output_padding_nd)),
+    ("miopenSetConvolutionAttribute", Handler::Record(convolutions::set_attribute)),
+    ("miopenDestroyConvolutionDescriptor", Handler::Forget(convolutions::forget)),
+    ("miopenSetActivationDescriptor", Handler::Record(activations::set)),
+    ("miopenDestroyActivationDescriptor", Handler::Forget(activations::forget)),
+    ("miopenCreateConvProblem", Handler::Record(recorded_find2::create_problem)),
+    ("miopenCreateMhaProblem", Handler::Record(recorded_find2::create_other_problem)),
+    ("miopenCreateActivationProblem", Handler::Record(recorded_find2::create_other_problem)),
+    ("miopenCreateBiasProblem", Handler::Record(recorded_find2::create_other_problem)),
+    ("miopenCreateBatchnormProblem", Handler::Record(recorded_find2::create_other_problem)),
+    ("miopenCreateSoftmaxProblem", Handler::Record(recorded_find2::create_other_problem)),
+    // The first problem becomes another one.
+    ("miopenFuseProblems", Handler::Forget(recorded_find2::forget_problem)),
+    ("miopenSetProblemTensorDescriptor", Handler::Record(recorded_find2::set_tensor)),
+    ("miopenDestroyProblem", Handler::Forget(recorded_find2::forget_problem)),
+    ("miopenCreateFindOptions", Handler::Record(recorded_find2::create_options)),
+    ("miopenSetFindOptionWorkspaceLimit", Handler::Record(recorded_find2::set_workspace_limit)),
+    ("miopenDestroyFindOptions", Handler::Forget(recorded_find2::forget_options)),
+    ("miopenFindSolutions", Handler::Record(recorded_find2::find_solutions)),
+    ("miopenLoadSolution", Handler::Record(find2::loaded)),
+    ("miopenDestroySolution", Handler::Forget(recorded_find2::forget_solution)),
+    ("miopenCreateFusionPlan", Handler::Record(plans::create_plan)),
+    ("miopenDestroyFusionPlan", Handler::Forget(plans::forget_plan)),
+    ("miopenCompileFusionPlan", Handler::Record(plans::compile)),
+    ("miopenFusionPlanConvolutionSetAlgo", Handler::Record(plans::set_algorithm)),
+    ("miopenCreateOpConvForward", Handler::Record(plans::add_convolution)),
+    ("miopenCreateOpBiasForward", Handler::Record(plans::add_bias)),
+    ("miopenCreateOpActivationForward", Handler::Record(plans::add_activation)),
+    ("miopenCreateOpBatchNormInference", Handler::Record(plans::add_normalization)),
+    (
+        "miopenCreateOpActivationBackward",
+        Handler::Record(|frame, f, ok| plans::add_other(frame, f, ok, "miopenCreateOpActivationBackward")),
+    ),
+    ("miopenCreateOpBatchNormForward", Handler::Record(|frame, f, ok| plans::add_other(frame, f, ok, "miopenCreateOpBatchNormForward"))),
+    ("miopenCreateOpBatchNormBackward", Handler::Record(|frame, f, ok| plans::add_other(frame, f, ok, "miopenCreateOpBatchNormBackward"))),
+    ("miopenCreateOperatorArgs", Handler::Record(plans::create_arguments)),
+    ("miopenDestroyOperatorArgs", Handler::Forget(plans::forget_arguments)),
+    ("miopenSetOpArgsConvForward", Handler::Record(plans::set_convolution)),
+    ("miopenSetOpArgsBiasForward", Handler::Record(plans::set_bias)),
+    ("miopenSetOpArgsActivForward", Handler::Record(plans::set_activation)),
+    ("miopenSetOpArgsBatchNormInference", Handler::Record(plans::set_normalization)),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn handled() -> impl Iterator<Item = &'static str> {
+        let directions =
+            directions::ALL.iter().flat_map(|direction| convolution_routes(direction).map(|(name, executes, _)| [name, executes]));
+        let routes = ROUTES.iter().flat_map(|(name, _, executes, _)| [*name, *executes]);
+        directions.flatten().chain(routes).chain(HANDLERS.iter().map(|(name, _)| *name))
+    }
+
     #[test]
-    fn every_handled_name_is_an_export() {
-        for name in ROUTES.iter().map(|(n, _, _)| *n).chain(HANDLERS.iter().map(|(n, _)| *n)) {
-            assert!(stubs::NAMES.iter().any(|export| export.to_bytes() == name.as_bytes()), "{name}");
+    fn every_handled_name_is_an_export_whose_arguments_a_frame_holds() {
+        for name in handled() {
+            let index = stubs::NAMES.iter().position(|export| export.to_bytes() == name.as_bytes());
+            assert!(index.is_some_and(|index| stubs::integers(index) <= crate::frame::MAX_INTEGERS), "{name}");
         }
     }
 }

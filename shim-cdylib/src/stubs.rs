@@ -191,6 +191,17 @@ impl Bound {
     }
 }
 
+/// How many integers and pointers an export takes.
+pub fn integers(index: usize) -> usize {
+    usize::from(INTEGERS[index])
+}
+
+/// The native function of this name, or what stands in for it.
+pub fn native_by_name(name: &str) -> usize {
+    let index = NAMES.iter().position(|export| export.to_bytes() == name.as_bytes());
+    index.and_then(|index| bound().map(|bound| bound.native(index))).unwrap_or(errors::not_implemented as *const () as usize)
+}
+
 /// Whether an export may start work on the device.
 pub fn executes(index: usize) -> bool {
     EXECUTES[index]

@@ -5,11 +5,12 @@ use core::{arch::wasm32, panic::PanicInfo};
 use crate::{
     bindings,
     contract::{
-        conv::{Guest as ConvGuest, Problem},
+        conv::{self as conv_contract, Guest as ConvGuest},
+        fusion::{self as fusion_contract, Guest as FusionGuest},
         graph::{Capabilities, Decline, Translation},
         manifest::{Description, Guest as ManifestGuest},
     },
-    conv, manifest,
+    conv, fusion, manifest,
 };
 
 #[global_allocator]
@@ -30,8 +31,14 @@ impl ManifestGuest for Component {
 }
 
 impl ConvGuest for Component {
-    fn translate(problem: Problem, capabilities: Capabilities) -> Result<Translation, Decline> {
+    fn translate(problem: conv_contract::Problem, capabilities: Capabilities) -> Result<Translation, Decline> {
         conv::translate(&problem, &capabilities)
+    }
+}
+
+impl FusionGuest for Component {
+    fn translate(problem: fusion_contract::Problem, capabilities: Capabilities) -> Result<Translation, Decline> {
+        fusion::translate(&problem, &capabilities)
     }
 }
 

@@ -3,12 +3,13 @@
 //! Pure: no I/O, no state, no clock, no imports. The same code is the WebAssembly component that the host runs (`component.rs`) and
 //! this ordinary library, which tests and fuzzers call at full speed.
 //!
-//! One module per operation family ([`conv`]), one for what they share ([`tensor`]), one for what a rule is ([`rule`]).
+//! One module per operation family ([`conv`], [`fusion`]), one for what they share ([`tensor`]), one for what a rule is ([`rule`]).
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
 
 pub mod conv;
+pub mod fusion;
 pub mod manifest;
 pub mod rule;
 pub mod tensor;

@@ -18,7 +18,7 @@ pub struct Rule<Problem> {
 
 /// Something that a translation does differently from what the caller asked for, without changing the result's meaning.
 pub struct Note<Problem> {
-    /// Stable identifier, like a rule's.
+    /// Stable identifier, like a rule's. It may be that of a rule, under which the host then declines if no engine takes the graph.
     pub id: &'static str,
     /// One line for rule tables.
     pub reason: &'static str,

@@ -1,5 +1,6 @@
-//! What all families ask of a tensor descriptor: types, dimensions, strides, layouts. Checks only; which of them is a rule, and under
-//! which id, is each family's business.
+//! What all families ask of a tensor descriptor: types, dimensions, strides, layouts. Checks here, the rules made of them in [`rules`].
+
+pub mod rules;
 
 use alloc::{format, string::String, vec::Vec};
 
@@ -76,6 +77,27 @@ pub fn may_overlap(named: Named<'_>) -> Option<String> {
     None
 }
 
+/// Strides without gaps, with dimensions in the order that a tensor's own strides have; its own where they leave none. Lengths are
+/// positive.
+pub fn packed_like(tensor: &TensorDescriptor) -> Vec<i64> {
+    let elements = tensor.dims.iter().fold(1i64, |product, &dim| product.saturating_mul(dim));
+    if extent(tensor) == Some(elements) && may_overlap(("", tensor)).is_none() {
+        return tensor.strides.clone();
+    }
+    let mut inner: Vec<(i64, usize)> = tensor.strides.iter().copied().zip(0..).collect();
+    // Of equal strides the later dimension lies inside.
+    inner.sort_unstable_by_key(|&(stride, axis)| (stride, core::cmp::Reverse(axis)));
+    let mut strides = tensor.strides.clone();
+    let mut next = 1i64;
+    for (_, axis) in inner {
+        if let (Some(stride), Some(&dim)) = (strides.get_mut(axis), tensor.dims.get(axis)) {
+            *stride = next;
+            next = next.saturating_mul(dim);
+        }
+    }
+    strides
+}
+
 /// The backend's version, for messages.
 pub fn version(capabilities: &Capabilities) -> &str {
     if capabilities.backend_version.is_empty() { "of unknown version" } else { &capabilities.backend_version }
@@ -104,6 +126,17 @@ mod tests {
         assert!(may_overlap(("y", &tensor(&[2, 3], &[2, 1]))).is_some());
         assert!(may_overlap(("y", &tensor(&[2, 2], &[1, 1]))).is_some());
         assert_eq!(may_overlap(("y", &tensor(&[1, 2], &[1, 1]))), None);
+    }
+
+    #[test]
+    fn packing_keeps_the_order() {
+        assert_eq!(packed_like(&tensor(&[2, 3, 4], &[12, 4, 1])), [12, 4, 1], "packed");
+        assert_eq!(packed_like(&tensor(&[2, 1, 4], &[4, 7, 1])), [4, 7, 1], "packed, whatever single elements say");
+        assert_eq!(packed_like(&tensor(&[2, 3, 4], &[40, 8, 2])), [12, 4, 1]);
+        assert_eq!(packed_like(&tensor(&[2, 3, 4, 5], &[80, 1, 20, 4])), [60, 1, 15, 3], "channel last");
+        assert_eq!(packed_like(&tensor(&[1, 2, 3], &[1, 9, 9])), [1, 3, 1], "a single element's stride means nothing");
+        assert_eq!(packed_like(&tensor(&[3, 3], &[2, 2])), [3, 1], "as far apart as if packed");
+        assert_eq!(packed_like(&tensor(&[i64::MAX, i64::MAX], &[1, 2])), [1, i64::MAX]);
     }
 
     #[test]

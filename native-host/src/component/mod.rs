@@ -25,7 +25,7 @@ use wasmtime::{
 use crate::{
     capabilities::Capabilities,
     graph::{ReceivedDecline, ReceivedGraph},
-    problem::ConvolutionProblem,
+    problem::Problem,
 };
 
 /// Fuel for one call: a thousand times what a translation needs, about a millisecond.
@@ -53,6 +53,9 @@ pub enum ComponentError {
     /// It trapped, or exceeded its fuel, stack or memory.
     #[error("the translator trapped: {0}")]
     Trap(String),
+    /// It has no interface for the family.
+    #[error("the translator does not translate {0}")]
+    Family(&'static str),
 }
 
 /// Stages of loading a component.
@@ -155,13 +158,17 @@ impl Translator {
         &self.digest
     }
 
-    /// Asks for the graph of a convolution.
-    pub fn convolution(
+    /// Asks for the graph of a problem.
+    pub fn translate(
         &self,
-        problem: &ConvolutionProblem<'_>,
+        problem: &Problem<'_>,
         capabilities: &Capabilities,
     ) -> Result<Result<ReceivedGraph, ReceivedDecline>, ComponentError> {
-        self.with_instance(|instance| instance.exports.convolution(&mut instance.store, problem, capabilities))
+        let reply = self.with_instance(|instance| instance.exports.translate(&mut instance.store, problem, capabilities))?;
+        reply.ok_or(ComponentError::Family(match problem {
+            Problem::Convolution(_) => "conv",
+            Problem::Fusion(_) => "fusion",
+        }))
     }
 
     /// Runs a call on an idle instance, or a fresh one. An instance that trapped cannot be entered again and is dropped.
@@ -203,8 +210,9 @@ fn inspect(wasm: &[u8]) -> Result<(), ComponentError> {
     if let Some(import) = interface.imports.first() {
         return Err(ComponentError::Load(format!("it imports {import}; a translator imports nothing")));
     }
-    if let Some(missing) = v1::EXPORTS.iter().find(|wanted| !interface.exports.iter().any(|e| e == *wanted)) {
-        return Err(ComponentError::Load(format!("it does not export {missing}; it exports {}", interface.exports.join(", "))));
+    if !interface.exports.iter().any(|export| export == v1::MANIFEST) {
+        let exports = interface.exports.join(", ");
+        return Err(ComponentError::Load(format!("it does not export {}; it exports {exports}", v1::MANIFEST)));
     }
     Ok(())
 }

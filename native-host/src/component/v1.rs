@@ -12,7 +12,10 @@ use crate::{
     capabilities::Capabilities,
     data_type::DataType,
     graph,
-    problem::{ConvolutionDirection, ConvolutionMode, ConvolutionProblem, TensorDescriptor, TensorLayout},
+    problem::{
+        Activation, ActivationMode, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, FusedOperation,
+        FusionProblem, NormalizationMode, Problem, Scaling, TensorDescriptor, TensorLayout,
+    },
 };
 
 #[allow(missing_docs, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
@@ -22,23 +25,41 @@ mod bindings {
 
 use bindings::exports::miopen_hipdnn::translator as wit;
 
-/// The exports that a component of this version has.
-pub const EXPORTS: &[&str] = &["miopen-hipdnn:translator/manifest@1.0.0", "miopen-hipdnn:translator/conv@1.0.0"];
+/// The export that every component of this version has; it may leave out families.
+pub const MANIFEST: &str = "miopen-hipdnn:translator/manifest@1.0.0";
+const CONV: &str = "miopen-hipdnn:translator/conv@1.0.0";
+const FUSION: &str = "miopen-hipdnn:translator/fusion@1.0.0";
 
 /// A component of this version, instantiated.
 pub struct Instance {
-    bindings: bindings::Translator,
+    manifest: wit::manifest::Guest,
+    conv: Option<wit::conv::Guest>,
+    fusion: Option<wit::fusion::Guest>,
+}
+
+/// The guest's side of an interface.
+macro_rules! guest {
+    ($interface:ident, $store:expr, $pre:expr, $instance:expr) => {
+        wit::$interface::GuestIndices::new($pre)?.load(&mut *$store, $instance)
+    };
 }
 
 impl Instance {
-    /// Instantiates a component that has [`EXPORTS`].
+    /// Instantiates a component that has [`MANIFEST`].
     pub fn new(store: &mut Store<State>, component: &Component, linker: &Linker<State>) -> Result<Self> {
-        Ok(Self { bindings: bindings::Translator::instantiate(store, component, linker)? })
+        let pre = linker.instantiate_pre(component)?;
+        let instance = pre.instantiate(&mut *store)?;
+        let exported = |name: &str| component.get_export_index(None, name).is_some();
+        Ok(Self {
+            manifest: guest!(manifest, store, &pre, &instance)?,
+            conv: exported(CONV).then(|| guest!(conv, store, &pre, &instance)).transpose()?,
+            fusion: exported(FUSION).then(|| guest!(fusion, store, &pre, &instance)).transpose()?,
+        })
     }
 
     /// What the component says about itself.
     pub fn describe(&self, store: &mut Store<State>) -> Result<super::Description> {
-        let description = self.bindings.miopen_hipdnn_translator_manifest().call_describe(store)?;
+        let description = self.manifest.call_describe(store)?;
         let entries = |list: Vec<wit::manifest::Entry>| list.into_iter().map(|e| super::Entry { id: e.id, reason: e.reason }).collect();
         Ok(super::Description {
             name: description.name,
@@ -49,19 +70,23 @@ impl Instance {
         })
     }
 
-    /// Asks for the graph of a convolution.
-    pub fn convolution(
+    /// Asks for the graph of a problem; `None` if the component does not translate the family.
+    pub fn translate(
         &self,
         store: &mut Store<State>,
-        problem: &ConvolutionProblem<'_>,
+        problem: &Problem<'_>,
         capabilities: &Capabilities,
-    ) -> Result<Result<graph::ReceivedGraph, graph::ReceivedDecline>> {
-        let reply =
-            self.bindings.miopen_hipdnn_translator_conv().call_translate(store, &convolution(problem), &capability_record(capabilities))?;
-        Ok(match reply {
+    ) -> Result<Option<Result<graph::ReceivedGraph, graph::ReceivedDecline>>> {
+        let capabilities = capability_record(capabilities);
+        let reply = match (problem, &self.conv, &self.fusion) {
+            (Problem::Convolution(problem), Some(conv), _) => conv.call_translate(store, &convolution(problem), &capabilities)?,
+            (Problem::Fusion(problem), _, Some(fusion)) => fusion.call_translate(store, &chain(problem), &capabilities)?,
+            (Problem::Convolution(_), None, _) | (Problem::Fusion(_), _, None) => return Ok(None),
+        };
+        Ok(Some(match reply {
             Ok(translation) => Ok(received(translation)),
             Err(decline) => Err(graph::ReceivedDecline { rule: decline.rule, message: decline.message }),
-        })
+        }))
     }
 }
 
@@ -119,6 +144,20 @@ fn tensor(tensor: &TensorDescriptor) -> wit::graph::TensorDescriptor {
     }
 }
 
+fn mode(mode: ConvolutionMode) -> wit::conv::Mode {
+    match mode {
+        ConvolutionMode::Convolution => wit::conv::Mode::Convolution,
+        ConvolutionMode::Transpose => wit::conv::Mode::Transpose,
+        ConvolutionMode::GroupConv => wit::conv::Mode::GroupConv,
+        ConvolutionMode::Depthwise => wit::conv::Mode::Depthwise,
+        ConvolutionMode::Unrecognized => wit::conv::Mode::Unrecognized,
+    }
+}
+
+fn attributes(fields: &ConvolutionFields) -> Vec<wit::conv::ConvolutionAttribute> {
+    fields.attributes.iter().map(|&(number, value)| wit::conv::ConvolutionAttribute { number, value }).collect()
+}
+
 fn convolution(problem: &ConvolutionProblem<'_>) -> wit::conv::Problem {
     let fields = problem.convolution.fields();
     wit::conv::Problem {
@@ -127,13 +166,7 @@ fn convolution(problem: &ConvolutionProblem<'_>) -> wit::conv::Problem {
             ConvolutionDirection::BackwardData => wit::conv::Direction::BackwardData,
             ConvolutionDirection::BackwardWeights => wit::conv::Direction::BackwardWeights,
         },
-        mode: match fields.mode {
-            ConvolutionMode::Convolution => wit::conv::Mode::Convolution,
-            ConvolutionMode::Transpose => wit::conv::Mode::Transpose,
-            ConvolutionMode::GroupConv => wit::conv::Mode::GroupConv,
-            ConvolutionMode::Depthwise => wit::conv::Mode::Depthwise,
-            ConvolutionMode::Unrecognized => wit::conv::Mode::Unrecognized,
-        },
+        mode: mode(fields.mode),
         x: tensor(problem.x),
         w: tensor(problem.w),
         y: tensor(problem.y),
@@ -145,7 +178,75 @@ fn convolution(problem: &ConvolutionProblem<'_>) -> wit::conv::Problem {
         alpha: problem.alpha,
         beta: problem.beta,
         algorithm: problem.algorithm,
-        attributes: fields.attributes.iter().map(|&(number, value)| wit::conv::ConvolutionAttribute { number, value }).collect(),
+        attributes: attributes(fields),
+    }
+}
+
+fn chain(problem: &FusionProblem<'_>) -> wit::fusion::Problem {
+    wit::fusion::Problem {
+        input: tensor(problem.input),
+        operations: problem.operations.iter().map(operation).collect(),
+        output: tensor(problem.output),
+    }
+}
+
+fn scaling(scaling: Scaling) -> wit::fusion::Scaling {
+    wit::fusion::Scaling { alpha: scaling.alpha, beta: scaling.beta }
+}
+
+fn operation(operation: &FusedOperation<'_>) -> wit::fusion::Operation {
+    use wit::fusion::Operation as W;
+    match *operation {
+        FusedOperation::Convolution { convolution, w, algorithm, scaling: scalars } => {
+            let fields = convolution.fields();
+            W::Convolution(wit::fusion::Convolution {
+                mode: mode(fields.mode),
+                w: tensor(w),
+                pads: fields.pads.clone(),
+                strides: fields.strides.clone(),
+                dilations: fields.dilations.clone(),
+                output_pads: fields.output_pads.clone(),
+                group_count: fields.group_count,
+                attributes: attributes(fields),
+                algorithm,
+                scaling: scaling(scalars),
+            })
+        }
+        FusedOperation::Addition { tensor: added, factor } => W::Addition(wit::fusion::Addition { tensor: tensor(added), factor }),
+        FusedOperation::Bias { tensor: bias, scaling: scalars } => {
+            W::Bias(wit::fusion::Bias { tensor: tensor(bias), scaling: scaling(scalars) })
+        }
+        FusedOperation::Normalization { mode, parameters, epsilon, scaling: scalars } => {
+            let mode = match mode {
+                NormalizationMode::PerActivation => wit::fusion::NormalizationMode::PerActivation,
+                NormalizationMode::Spatial => wit::fusion::NormalizationMode::Spatial,
+                NormalizationMode::Unrecognized => wit::fusion::NormalizationMode::Unrecognized,
+            };
+            W::Normalization(wit::fusion::Normalization { mode, parameters: tensor(parameters), epsilon, scaling: scaling(scalars) })
+        }
+        FusedOperation::Activation { activation: Activation { mode, alpha, beta, gamma }, scaling: scalars } => {
+            let mode = activation_mode(mode);
+            W::Activation(wit::fusion::Activation { mode, alpha, beta, gamma, scaling: scaling(scalars) })
+        }
+        FusedOperation::Other(name) => W::Other(name.to_string()),
+    }
+}
+
+fn activation_mode(mode: ActivationMode) -> wit::fusion::ActivationMode {
+    use wit::fusion::ActivationMode as W;
+    match mode {
+        ActivationMode::PassThrough => W::PassThrough,
+        ActivationMode::Logistic => W::Logistic,
+        ActivationMode::Tanh => W::Tanh,
+        ActivationMode::Relu => W::Relu,
+        ActivationMode::SoftRelu => W::SoftRelu,
+        ActivationMode::Absolute => W::Absolute,
+        ActivationMode::Power => W::Power,
+        ActivationMode::ClippedRelu => W::ClippedRelu,
+        ActivationMode::LeakyRelu => W::LeakyRelu,
+        ActivationMode::Elu => W::Elu,
+        ActivationMode::Clamp => W::Clamp,
+        ActivationMode::Unrecognized => W::Unrecognized,
     }
 }
 

@@ -3,7 +3,7 @@
 //! No translation, no routing, no calls into MIOpen belong here.
 
 mod types;
-pub use types::{ConvAlgoPerf, ConvSolution};
+pub use types::{ConvAlgoPerf, ConvSolution, TensorArgument};
 
 #[cfg(feature = "table")]
 mod header;

@@ -1,6 +1,6 @@
 //! The structs that MIOpen's C API passes by pointer, as Rust sees them. Only layout: nothing is computed here.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 
 /// `miopenConvAlgoPerf_t`: one result of a classic Find. The three algorithm enums of its union share `algorithm`.
 #[repr(C)]
@@ -28,6 +28,18 @@ pub struct ConvSolution {
     pub algorithm: c_int,
 }
 
+/// `miopenTensorArgument_t`: one tensor that a find-2.0 solution runs with.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TensorArgument {
+    /// A value of [`tensor_argument_id`](crate::tensor_argument_id).
+    pub id: c_int,
+    /// Where the caller keeps a tensor descriptor that takes the place of the problem's, or null.
+    pub descriptor: *mut *mut c_void,
+    /// Device memory.
+    pub buffer: *mut c_void,
+}
+
 #[cfg(all(test, feature = "table"))]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -46,6 +58,9 @@ mod tests {
         let solution = (size_of::<ConvSolution>(), align_of::<ConvSolution>());
         assert_eq!(offset("miopenConvSolution_t", "workspace_size").2, offset_of!(ConvSolution, workspace_size));
         assert_eq!(offset("miopenConvSolution_t", "solution_id").2, offset_of!(ConvSolution, solution_id));
+        let argument = (size_of::<TensorArgument>(), align_of::<TensorArgument>());
+        assert_eq!(offset("miopenTensorArgument_t", "buffer"), (argument.0, argument.1, offset_of!(TensorArgument, buffer)));
+        assert_eq!(offset("miopenTensorArgument_t", "descriptor").2, offset_of!(TensorArgument, descriptor));
         assert_eq!(offset("miopenConvSolution_t", "algorithm"), (solution.0, solution.1, offset_of!(ConvSolution, algorithm)));
     }
 }

@@ -3,6 +3,7 @@
 //! The libraries are those of `target/dist`, which `cargo xtask test` (or `cargo xtask dist`) lays out.
 
 pub mod elf;
+pub mod pair;
 
 use std::{
     ffi::OsStr,
@@ -58,7 +59,7 @@ impl Client {
             .arg(&source)
             .arg("-L")
             .arg(dist().join("lib"))
-            .args(["-lMIOpen", "-ldl", "-lpthread", "-o"])
+            .args(["-lMIOpen", "-ldl", "-lpthread", "-lm", "-o"])
             .arg(folder.path().join("client"))
             .output()
             .context("a C compiler is needed")?;

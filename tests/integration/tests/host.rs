@@ -11,9 +11,11 @@ use std::{
 use hipdnn_host::{
     data_type::DataType,
     environment::Settings,
-    forward::{ConvolutionCall, Host, Outcome},
+    forward::{Call, Host, Outcome},
     handle::HandleState,
-    problem::{ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, TensorDescriptor},
+    problem::{
+        ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, Problem, TensorDescriptor,
+    },
     rules::HostRule,
 };
 use integration_tests::reference;
@@ -108,7 +110,8 @@ impl Setup {
             beta,
             algorithm: None,
         };
-        host.convolution(state, &ConvolutionCall { entry_point: CALL, problem, pointers, workspace: null_mut(), workspace_bytes: 0 })
+        let problem = Problem::Convolution(problem);
+        host.call(state, &Call { entry_point: CALL, problem, pointers: &pointers, workspace: null_mut(), workspace_bytes: 0 })
     }
 
     fn poison(&mut self) {

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use hipdnn_host::{
     capabilities::Capabilities,
     component::{EMBEDDED as WASM, Translator},
+    problem::Problem,
 };
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,7 @@ fn observe(load: impl FnOnce(&mut dyn FnMut()) -> Result<Translator>) -> Result<
     let before = Look::now()?;
     let (start, mut done) = (Instant::now(), Vec::with_capacity(4));
     let translator = load(&mut || done.push(start.elapsed().as_secs_f64() * 1e6))?;
-    ensure!(translator.convolution(&recorded.problem(), &capabilities)?.is_ok(), "declined");
+    ensure!(translator.translate(&Problem::Convolution(recorded.problem()), &capabilities)?.is_ok(), "declined");
     done.push(start.elapsed().as_secs_f64() * 1e6);
     let after = Look::now()?;
     let seen = Seen {

@@ -3,7 +3,7 @@
 use std::{hint::black_box, time::Instant};
 
 use anyhow::{Result, ensure};
-use hipdnn_host::{capabilities::Capabilities, component::Translator};
+use hipdnn_host::{capabilities::Capabilities, component::Translator, problem::Problem};
 use translator::{contract::graph, conv};
 
 use crate::{median, print, problems};
@@ -24,11 +24,12 @@ pub fn report() -> Result<()> {
     };
     for (name, recorded, problem) in problems::all()? {
         let problem_recorded = recorded.problem();
-        ensure!(translator.convolution(&problem_recorded, &capabilities)?.is_ok(), "{name} is declined");
+        ensure!(translator.translate(&Problem::Convolution(problem_recorded), &capabilities)?.is_ok(), "{name} is declined");
         ensure!(conv::translate(&problem, &native_capabilities).is_ok(), "{name} is declined natively");
         let (mut sandboxed, mut native) = (Vec::with_capacity(TURNS), Vec::with_capacity(TURNS));
         for _ in 0..TURNS {
-            sandboxed.push(time(|| drop(black_box(translator.convolution(black_box(&problem_recorded), &capabilities)))));
+            sandboxed
+                .push(time(|| drop(black_box(translator.translate(&Problem::Convolution(black_box(problem_recorded)), &capabilities)))));
             native.push(time(|| drop(black_box(conv::translate(black_box(&problem), &native_capabilities)))));
         }
         print(&format!("translate.warm.{name}"), (median(sandboxed), "us"), (median(native), "the same rules natively"));

@@ -6,6 +6,9 @@ mod graph;
 mod roles;
 mod rules;
 
+// Chains contain convolutions, and reuse what is said about them here.
+pub(crate) use arithmetic::compute_type;
+pub(crate) use graph::convolution;
 pub use rules::{NOTES, RULES};
 
 use crate::{

@@ -14,12 +14,19 @@ use crate::{
         graph::{Capabilities, DataType},
     },
     rule::{Note, Rule},
-    tensor::{self, Named},
+    tensor::{
+        self, Named,
+        rules::{self as shared, Tensors},
+    },
 };
 
 /// hipDNN's backend sets no limit; five is where the vectors of MIOpen's own descriptors end in practice. Four and five are left to
 /// the engine search.
 const MAX_SPATIAL: usize = 5;
+
+/// MIOpen's number, in all three directions, of the algorithm under which hipDNN's plans are listed in Find. A caller that names it has
+/// what it asked for.
+const IMPLICIT_GEMM: u32 = 5;
 
 /// MIOpen's numbers of `miopenConvolutionAttrib_t`.
 mod attribute_number {
@@ -47,20 +54,20 @@ pub static RULES: &[Rule<Problem>] = &[
         reason: "beta is not 0, and the tensors are not floating point or the loaded backend cannot add to them",
         check: beta,
     },
-    Rule { id: "tensor.layout.vectorized", reason: "vectorised layouts (NCHWc, CHWNc) have no counterpart", check: vectorized },
-    Rule { id: "tensor.type.counterpart", reason: "a data type without counterpart in hipDNN", check: type_counterpart },
-    Rule { id: "tensor.type.cast", reason: "a cast type that differs from the data type", check: type_cast },
-    Rule { id: "tensor.type.backend", reason: "a data type that the loaded backend does not have", check: type_backend },
-    Rule { id: "tensor.dims.empty", reason: "a dimension of length zero (or less), or no dimension at all", check: dims_empty },
+    shared::vectorized(),
+    shared::type_counterpart(),
+    shared::type_cast(),
+    shared::type_backend(),
+    shared::dims_empty(),
     Rule { id: "conv.rank.mismatch", reason: "x, w, y and the convolution do not agree on the number of dimensions", check: rank_mismatch },
     Rule {
         id: "conv.rank.spatial",
         reason: "no spatial dimension, or more than 5 (4 and 5 are left to the engine search)",
         check: rank_spatial,
     },
-    Rule { id: "tensor.strides.positive", reason: "a stride that is zero or negative", check: strides_positive },
-    Rule { id: "tensor.strides.overlap", reason: "strides that may put two elements of the output on one address", check: strides_overlap },
-    Rule { id: "tensor.extent.range", reason: "a tensor so large that addresses could overflow", check: extent_range },
+    shared::strides_positive(),
+    shared::strides_overlap(),
+    shared::extent_range(),
     Rule { id: "conv.geometry.parameters", reason: "a negative pad, or a stride or dilation below 1", check: parameters },
     Rule { id: "conv.groups.count", reason: "a group count below 1", check: group_count },
     Rule {
@@ -80,12 +87,35 @@ pub static RULES: &[Rule<Problem>] = &[
     Rule { id: "conv.attribute.unknown", reason: "a convolution attribute that these rules do not know", check: unknown_attribute },
 ];
 
-/// What is mapped, but not to the letter.
-pub static NOTES: &[Note<Problem>] = &[Note {
-    id: "conv.algorithm.ignored",
-    reason: "the caller named an algorithm; hipDNN's heuristics choose the engine",
-    applies: |problem| problem.algorithm.is_some(),
-}];
+/// What is mapped, but not to the letter. Those with the id of a rule name it for the host, should no engine take the graph.
+pub static NOTES: &[Note<Problem>] = &[
+    Note {
+        id: "conv.algorithm.ignored",
+        reason: "the caller named an algorithm; hipDNN's heuristics choose the engine",
+        applies: |problem| problem.algorithm.is_some_and(|algorithm| algorithm != IMPLICIT_GEMM),
+    },
+    Note {
+        id: "conv.scaling.alpha",
+        reason: "alpha is not 1: an operation behind the convolution, which few engines take",
+        applies: arithmetic::scales_sums,
+    },
+    Note {
+        id: "conv.scaling.beta",
+        reason: "beta is not 0: the old output is read by an operation behind the convolution, which few engines take",
+        applies: arithmetic::accumulates,
+    },
+];
+
+impl Tensors for Problem {
+    fn any_tensor(&self, check: &dyn Fn(Named<'_>) -> Option<String>) -> Option<String> {
+        [("x", &self.x), ("w", &self.w), ("y", &self.y)].into_iter().find_map(check)
+    }
+
+    fn result(&self) -> Named<'_> {
+        let result = Roles::of(self).result();
+        (result.name, result.tensor)
+    }
+}
 
 fn backend_operation(problem: &Problem, capabilities: &Capabilities) -> Option<String> {
     let needed = Roles::of(problem).operation.descriptor_type();
@@ -111,7 +141,7 @@ fn no_scaling(problem: &Problem, capabilities: &Capabilities) -> Option<String> 
     let floating = |t: DataType| matches!(t, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double);
     let needed = descriptor_type::BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
     let compute = arithmetic::compute_type(problem);
-    if let Some(message) = any_tensor(problem, |(name, t)| (!floating(t.data_type)).then(|| format!("{name} is {:?}", t.data_type))) {
+    if let Some(message) = problem.any_tensor(&|(name, t)| (!floating(t.data_type)).then(|| format!("{name} is {:?}", t.data_type))) {
         return Some(message);
     }
     if !capabilities.operations.contains(&needed) {
@@ -119,26 +149,6 @@ fn no_scaling(problem: &Problem, capabilities: &Capabilities) -> Option<String> 
     }
     let lacking = !capabilities.data_types.contains(&compute);
     lacking.then(|| format!("backend {} does not offer {compute:?}, which is computed in", tensor::version(capabilities)))
-}
-
-fn vectorized(problem: &Problem, _: &Capabilities) -> Option<String> {
-    any_tensor(problem, tensor::vectorized)
-}
-
-fn type_counterpart(problem: &Problem, _: &Capabilities) -> Option<String> {
-    any_tensor(problem, tensor::without_counterpart)
-}
-
-fn type_cast(problem: &Problem, _: &Capabilities) -> Option<String> {
-    any_tensor(problem, tensor::cast)
-}
-
-fn type_backend(problem: &Problem, capabilities: &Capabilities) -> Option<String> {
-    any_tensor(problem, |named| tensor::beyond_backend(named, capabilities))
-}
-
-fn dims_empty(problem: &Problem, _: &Capabilities) -> Option<String> {
-    any_tensor(problem, tensor::without_elements)
 }
 
 fn rank_mismatch(problem: &Problem, _: &Capabilities) -> Option<String> {
@@ -153,19 +163,6 @@ fn rank_mismatch(problem: &Problem, _: &Capabilities) -> Option<String> {
 fn rank_spatial(problem: &Problem, _: &Capabilities) -> Option<String> {
     let spatial = problem.pads.len();
     (spatial == 0 || spatial > MAX_SPATIAL).then(|| format!("{spatial} spatial dimensions"))
-}
-
-fn strides_positive(problem: &Problem, _: &Capabilities) -> Option<String> {
-    any_tensor(problem, tensor::stride_not_positive)
-}
-
-fn strides_overlap(problem: &Problem, _: &Capabilities) -> Option<String> {
-    let result = Roles::of(problem).result();
-    tensor::may_overlap((result.name, result.tensor))
-}
-
-fn extent_range(problem: &Problem, _: &Capabilities) -> Option<String> {
-    any_tensor(problem, tensor::too_far_apart)
 }
 
 fn parameters(problem: &Problem, _: &Capabilities) -> Option<String> {
@@ -224,8 +221,4 @@ fn unknown_attribute(problem: &Problem, _: &Capabilities) -> Option<String> {
 
 fn attribute(problem: &Problem, number: u32) -> Option<i64> {
     problem.attributes.iter().rev().find(|a| a.number == number).map(|a| a.value)
-}
-
-fn any_tensor<'a>(problem: &'a Problem, check: impl Fn(Named<'a>) -> Option<String>) -> Option<String> {
-    [("x", &problem.x), ("w", &problem.w), ("y", &problem.y)].into_iter().find_map(check)
 }

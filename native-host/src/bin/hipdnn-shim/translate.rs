@@ -13,7 +13,7 @@ use hipdnn_host::{
     data_type::DataType,
     graph::{Access, Attribute, Binding, Node, Tensor, Value},
     judge::judge,
-    problem::{ConvolutionDirection, ConvolutionProblem},
+    problem::{ConvolutionDirection, ConvolutionProblem, Problem},
     translations::Declined,
     validate::ValidatedGraph,
 };
@@ -92,7 +92,8 @@ fn decide(translator: &Translator, capabilities: &Capabilities, convolution: &Co
         // Only Find, at run time, names one.
         algorithm: None,
     };
-    Ok(judge(translator.convolution(&problem, capabilities), translator, &problem))
+    let problem = Problem::Convolution(problem);
+    Ok(judge(translator.translate(&problem, capabilities), translator, &problem))
 }
 
 fn print(line: &Line, direction: Direction, decision: &Decision) {

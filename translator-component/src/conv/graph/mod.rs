@@ -13,7 +13,7 @@ use super::{
 };
 use crate::contract::{
     conv::{Argument, Problem},
-    graph::{Attribute, Binding, Node, Tensor, Translation, Value},
+    graph::{Attribute, Binding, DataType, Node, Tensor, Translation, Value},
 };
 
 /// The problem as a graph. Groups are not mentioned: hipDNN infers them from the ratio of the image's to the filter's channels.
@@ -30,29 +30,30 @@ pub fn build(problem: &Problem) -> Translation {
         notes: NOTES.iter().filter(|note| (note.applies)(problem)).map(|note| note.id.to_string()).collect(),
     };
     let result = roles.result().argument;
-    if arithmetic::is_scaled(problem) {
-        graph.nodes.push(convolution(problem, &roles, scaling::CONVOLVED));
+    let scaled = arithmetic::is_scaled(problem);
+    let place = |argument| if scaled && argument == result { scaling::CONVOLVED } else { uid(argument) };
+    graph.nodes.push(convolution(problem, compute, place));
+    if scaled {
         scaling::append(problem, &roles.result(), &mut graph);
-    } else {
-        graph.nodes.push(convolution(problem, &roles, uid(result)));
     }
     graph
 }
 
-/// The convolution, with its result in the tensor `result`.
-fn convolution(problem: &Problem, roles: &Roles<'_>, result: i64) -> Node {
-    let place = |role: &Role<'_>| if role.argument == roles.result().argument { result } else { uid(role.argument) };
-    let mut attributes: Vec<Attribute> = roles.all().iter().map(|role| set(role.attribute, Value::Tensor(place(role)))).collect();
-    attributes.extend(parameters(problem));
+/// The convolution of a problem that passed all rules, on the tensors that `place` names for its arguments.
+pub fn convolution(problem: &Problem, compute: DataType, place: impl Fn(Argument) -> i64) -> Node {
+    let roles = Roles::of(problem);
+    let tensor = |role: &Role<'_>| set(role.attribute, Value::Tensor(place(role.argument)));
+    let mut attributes: Vec<Attribute> = roles.all().iter().map(tensor).collect();
+    attributes.extend(parameters(problem, compute));
     Node { operation: roles.operation.descriptor_type(), attributes }
 }
 
 /// Attributes that all three operations have. What MIOpen calls "convolution" is cross-correlation.
-fn parameters(problem: &Problem) -> [Attribute; 6] {
+fn parameters(problem: &Problem, compute: DataType) -> [Attribute; 6] {
     // The rules passed, so every axis has one; the pad itself is what it is everywhere but in a corner of transposed convolution.
     let post = |(axis, pad): (usize, &i64)| geometry::post_padding(problem, axis).unwrap_or(*pad);
     [
-        set(attribute::CONVOLUTION_COMP_TYPE, Value::DataType(arithmetic::compute_type(problem))),
+        set(attribute::CONVOLUTION_COMP_TYPE, Value::DataType(compute)),
         set(attribute::CONVOLUTION_CONV_MODE, Value::Enumeration(convolution_mode::CROSS_CORRELATION)),
         set(attribute::CONVOLUTION_DILATIONS, Value::Integers(problem.dilations.clone())),
         set(attribute::CONVOLUTION_FILTER_STRIDES, Value::Integers(problem.strides.clone())),

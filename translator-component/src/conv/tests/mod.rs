@@ -1,5 +1,6 @@
 //! Translations as a whole, natively: what tests of convolutions share. One module per subject.
 
+mod notes;
 mod scaling;
 
 use alloc::{string::String, vec, vec::Vec};

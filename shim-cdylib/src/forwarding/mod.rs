@@ -1,0 +1,176 @@
+//! Routed calls: arguments and records become problems for the host; its outcomes become statuses, or calls of native. One module for
+//! each style in which programs execute: `classic` and `find`, `immediate`, `find2`, `fusion`. Graphs and rules are none of their business.
+//!
+//! hipDNN behaves as one more of MIOpen's solvers: it is listed where native lists, first, under [`IMPLICIT_GEMM`] or a solution id of its
+//! own; what it declines later is executed by a solver of native's that is found then.
+
+pub mod classic;
+pub mod directions;
+pub mod find;
+pub mod find2;
+pub mod fusion;
+pub mod immediate;
+
+use std::ffi::c_void;
+
+use hipdnn_host::{
+    data_type::DataType,
+    forward::Outcome,
+    problem::{ConvolutionProblem, TensorDescriptor},
+    rules::HostRule,
+};
+use miopen_api::{conv_algorithm, status};
+
+use self::directions::{Direction, Positions};
+use crate::{
+    errors,
+    frame::{Frame, Step},
+    records::HandleRecord,
+    routing::Forwarding,
+    stubs,
+};
+
+/// The algorithm under which hipDNN's plans are listed. The number is the same in all directions.
+pub const IMPLICIT_GEMM: i32 = conv_algorithm::IMPLICIT_GEMM;
+
+/// What a classic call asks for beside the tensors.
+#[derive(Clone, Copy)]
+struct Asked {
+    alpha: f64,
+    beta: f64,
+    algorithm: i32,
+}
+
+impl Asked {
+    /// What calls without scalars and algorithm mean, and hipDNN's own entries.
+    const PLAIN: Self = Self { alpha: 1.0, beta: 0.0, algorithm: IMPLICIT_GEMM };
+}
+
+/// Works on the problem of a call, if all its descriptors are recorded.
+fn with_problem<R>(
+    direction: &Direction,
+    positions: &Positions,
+    asked: Asked,
+    frame: &Frame,
+    forwarding: &Forwarding,
+    work: impl FnOnce(&HandleRecord, ConvolutionProblem<'_>) -> R,
+) -> Option<R> {
+    let handles = forwarding.records.handles.pin();
+    let tensors = forwarding.records.tensors.pin();
+    let convolutions = forwarding.records.convolutions.pin();
+    let [x, w, y] = positions.tensors.map(|n| tensors.get(&(frame.integer(n) as usize)));
+    let convolution = convolutions.get(&(frame.integer(positions.convolution) as usize))?;
+    let Asked { alpha, beta, algorithm } = asked;
+    let algorithm = Some(algorithm.cast_unsigned());
+    let problem = ConvolutionProblem { direction: direction.direction, convolution, x: x?, w: w?, y: y?, alpha, beta, algorithm };
+    Some(work(handles.get(&(frame.integer(0) as usize))?, problem))
+}
+
+/// The addresses of x, w and y: each follows its descriptor.
+fn pointers(positions: &Positions, frame: &Frame) -> [*mut c_void; 3] {
+    positions.tensors.map(|n| frame.pointer(n + 1))
+}
+
+/// The end of a call that was given to hipDNN. `otherwise` is who executes it if hipDNN declined, unless the operator wants to see declines.
+fn conclude(forwarding: &Forwarding, outcome: Outcome, otherwise: impl FnOnce() -> Step) -> Step {
+    match outcome {
+        Outcome::Served => served(),
+        Outcome::Failed(error) => failed(error.status),
+        Outcome::Native => {
+            errors::unmark();
+            if forwarding.host.settings().strict { Step::status(status::UNSUPPORTED_OP) } else { otherwise() }
+        }
+    }
+}
+
+fn served() -> Step {
+    Step::status(errors::note(hipdnn_abi::status::SUCCESS))
+}
+
+fn failed(hipdnn_status: i32) -> Step {
+    if let Some(bound) = stubs::bound() {
+        bound.watch_everything();
+    }
+    Step::status(errors::note(hipdnn_status))
+}
+
+/// A call that executes, and cannot even become a problem.
+fn unmade(frame: &Frame, forwarding: &Forwarding, call: &'static str, rule: HostRule, message: &str) -> Step {
+    passed(frame, forwarding);
+    forwarding.host.decline_unmade(call, rule, message);
+    conclude(forwarding, Outcome::Native, || Step::Native)
+}
+
+fn unrecorded(frame: &Frame, forwarding: &Forwarding, call: &'static str) -> Step {
+    unmade(frame, forwarding, call, HostRule::DescriptorUnrecorded, "a handle or descriptor of this call")
+}
+
+/// A query that is native's alone: nothing is known about what it asks.
+fn query_unrecorded(forwarding: &Forwarding, call: &'static str, status: i32) -> Step {
+    forwarding.host.decline_unmade(call, HostRule::DescriptorUnrecorded, "a handle or descriptor of this query");
+    Step::status(status)
+}
+
+/// `miopenGetKernelTime(handle, float*)`: answered here if the handle's last call was served by hipDNN while profiling.
+pub fn kernel_time(frame: &Frame, forwarding: &'static Forwarding) -> Step {
+    let time = forwarding.records.handles.pin().get(&(frame.integer(0) as usize)).and_then(|record| record.state.kernel_time());
+    let out = frame.pointer(1).cast::<f32>();
+    errors::unmark();
+    match time {
+        Some(time) if !out.is_null() => {
+            // SAFETY: not null, and MIOpen's contract makes it a place for a float.
+            unsafe { out.write_unaligned(time) };
+            Step::status(status::SUCCESS)
+        }
+        _ => Step::Native,
+    }
+}
+
+/// A call that executes something natively, on a handle: its time is native's. Calls that are not routed are seen only while profiling,
+/// see [`stubs::Bound::watch_everything`].
+pub fn passed(frame: &Frame, forwarding: &Forwarding) {
+    if let Some(record) = forwarding.records.handles.pin().get(&(frame.integer(0) as usize)) {
+        record.state.forget_time();
+    }
+}
+
+/// Reads alpha or beta: a double if the output is double, else a float. `None` if null.
+fn scalar(pointer: *mut c_void, output: &TensorDescriptor) -> Option<f64> {
+    if pointer.is_null() {
+        return None;
+    }
+    Some(match output.data_type() {
+        // SAFETY: not null, and MIOpen's contract makes it a double for double outputs.
+        DataType::Double => unsafe { pointer.cast::<f64>().read_unaligned() },
+        // SAFETY: not null, and MIOpen's contract makes it a float for all others.
+        _ => f64::from(unsafe { pointer.cast::<f32>().read_unaligned() }),
+    })
+}
+
+/// Memory that native writes an answer into while a call is under way. Outlives native's call wherever the call ends.
+struct Place<T>(*mut T);
+
+impl<T> Place<T> {
+    fn new(value: T) -> Self {
+        Self(Box::into_raw(Box::new(value)))
+    }
+
+    /// What native is told.
+    fn argument(&self) -> u64 {
+        self.0.expose_provenance() as u64
+    }
+}
+
+impl<T: Clone> Place<T> {
+    fn read(&self) -> T {
+        // SAFETY: made from a box, and native, which wrote it, has returned.
+        unsafe { (*self.0).clone() }
+    }
+}
+
+impl<T> Drop for Place<T> {
+    fn drop(&mut self) {
+        // SAFETY: made from a box, given back once.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}

@@ -1,0 +1,113 @@
+//! Fusion plans as they are built, and the arguments of their operations. MIOpen has no getter for any of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hipdnn_host::problem::{Activation, ActivationMode, ConvolutionDescriptor, NormalizationMode, Scaling, TensorDescriptor};
+
+/// A plan.
+#[derive(Clone)]
+pub struct FusionPlan {
+    /// What it was made for.
+    pub input: TensorDescriptor,
+    /// Its operations, in order.
+    pub operations: Vec<PlannedOperation>,
+    /// The algorithm that the caller set.
+    pub algorithm: Option<u32>,
+    /// Native compiled it, and nothing was added since.
+    pub compiled: bool,
+}
+
+/// An operation of a plan.
+#[derive(Clone)]
+pub struct PlannedOperation {
+    /// Native's object.
+    pub address: usize,
+    /// Tells it from another one that gets the same address later.
+    pub serial: u64,
+    /// What it does, with copies of the descriptors that it was made with, as MIOpen does.
+    pub step: PlannedStep,
+}
+
+/// What an operation does.
+#[derive(Clone)]
+pub enum PlannedStep {
+    /// Convolution.
+    Convolution {
+        /// Its descriptor.
+        convolution: ConvolutionDescriptor,
+        /// The filter's.
+        w: TensorDescriptor,
+    },
+    /// Bias.
+    Bias(TensorDescriptor),
+    /// Batch normalisation with given statistics.
+    Normalization(NormalizationMode, TensorDescriptor),
+    /// Activation.
+    Activation(ActivationMode),
+    /// Another one, by the function that made it.
+    Other(&'static str),
+}
+
+/// What one operation is executed with. Scalars are read when they are set.
+#[derive(Clone, Copy)]
+pub enum OperatorArgument {
+    /// Filter.
+    Convolution {
+        /// The call's scalars.
+        scaling: Scaling,
+        /// Address.
+        w: usize,
+    },
+    /// Bias.
+    Bias {
+        /// The call's scalars.
+        scaling: Scaling,
+        /// Address.
+        bias: usize,
+    },
+    /// Scale, shift, mean, variance.
+    Normalization {
+        /// The call's scalars.
+        scaling: Scaling,
+        /// Addresses.
+        parameters: [usize; 4],
+        /// Added to the variance.
+        epsilon: f64,
+    },
+    /// Parameters of the plan's mode.
+    Activation {
+        /// The call's scalars.
+        scaling: Scaling,
+        /// With a mode that the plan's takes the place of.
+        parameters: Activation,
+    },
+}
+
+/// Arguments of operations, by the operation's serial number.
+#[derive(Clone, Default)]
+pub struct OperatorArguments {
+    set: Vec<(u64, OperatorArgument)>,
+}
+
+impl OperatorArguments {
+    /// Those of an operation.
+    pub fn of(&self, operation: &PlannedOperation) -> Option<OperatorArgument> {
+        self.set.iter().find(|(serial, _)| *serial == operation.serial).map(|(_, argument)| *argument)
+    }
+
+    /// Sets those of an operation.
+    pub fn set(&mut self, serial: u64, argument: OperatorArgument) {
+        match self.set.iter_mut().find(|(known, _)| *known == serial) {
+            Some(known) => known.1 = argument,
+            None => self.set.push((serial, argument)),
+        }
+    }
+}
+
+impl PlannedOperation {
+    /// An operation that native made.
+    pub fn new(address: usize, step: PlannedStep) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { address, serial: NEXT.fetch_add(1, Ordering::Relaxed), step }
+    }
+}
