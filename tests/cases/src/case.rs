@@ -118,7 +118,7 @@ impl Context {
     pub fn status(&mut self, label: &str, status: Status) -> Result<()> {
         self.property("status", label, status.to_string());
         self.property("served", label, if status.is_success() { "yes" } else { "no" }.to_string());
-        if self.strict && status.0 == status::UNSUPPORTED_OP {
+        if self.shows_decline(status) {
             return Err(Declined(label.to_string()).into());
         }
         Ok(())
@@ -175,10 +175,16 @@ impl Context {
         self.forwards
     }
 
-    /// Whether an error is that strict mode showed a decline.
+    /// Whether strict mode showed a decline: the status, and a call that went to native by a rule. Native itself may answer this status.
+    fn shows_decline(&self, status: Status) -> bool {
+        let by_rule = || self.trace.since(self.begin).is_ok_and(|events| events.iter().any(|event| event.route == "native"));
+        self.strict && status.0 == status::UNSUPPORTED_OP && (!self.trace.exists() || by_rule())
+    }
+
+    /// Whether an error is such a decline.
     fn is_decline(&self, error: &anyhow::Error) -> bool {
-        let unsupported = |error: &CallError| self.strict && error.status.0 == status::UNSUPPORTED_OP;
-        error.chain().any(|cause| cause.is::<Declined>() || cause.downcast_ref().is_some_and(unsupported))
+        let shown = |error: &CallError| self.shows_decline(error.status);
+        error.chain().any(|cause| cause.is::<Declined>() || cause.downcast_ref().is_some_and(shown))
     }
 
     /// Now, for [`Self::events`].

@@ -4,9 +4,12 @@
 //! `trial` the ways in which programs ask for a convolution, `case` what a case is and what it reports, `cases` the cases, `parity` the
 //! comparison of runs with forwarding off, on, and strict.
 
+#![deny(unsafe_code)]
+
 pub mod case;
 pub mod cases;
 pub mod definition;
+#[allow(unsafe_code, reason = "all of it is there")]
 pub mod edge;
 pub mod fused;
 pub mod memory;

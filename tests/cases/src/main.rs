@@ -1,6 +1,6 @@
 //! The command: lists cases, runs them one after the other in this process, compares runs.
 
-use std::{io::Write as _, process::ExitCode};
+use std::{io::Write as _, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
@@ -8,6 +8,7 @@ use field_cases::{
     case::{self, Case, Outcome},
     cases,
     edge::Libraries,
+    parity,
 };
 
 /// Cases from the field, run through MIOpen's public API.
@@ -35,7 +36,25 @@ enum Command {
         #[arg(long)]
         gpu: bool,
     },
+    /// Runs all cases with forwarding off, on, and strict, and compares; exit code 1 if runs differ where they should not.
+    Parity {
+        /// The layout with the libraries, as `cargo xtask dist` makes it.
+        #[arg(long, value_name = "FOLDER")]
+        dist: PathBuf,
+        /// Where reports go; `parity` in the layout if not given.
+        #[arg(long, value_name = "FOLDER")]
+        reports: Option<PathBuf>,
+        /// An engine profile of the reference hipDNN. Can be repeated; without it both.
+        #[arg(long, value_name = "PROFILE")]
+        profile: Vec<String>,
+        /// A number or a name. Can be repeated; without it all cases are compared.
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+    },
 }
+
+/// The engine profiles of the reference hipDNN.
+const PROFILES: [&str; 2] = ["abi", "miopen-provider"];
 
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
@@ -52,6 +71,12 @@ fn run(command: Command) -> Result<bool> {
     match command {
         Command::List { json } => list(json),
         Command::Run { only, gpu } => run_cases(&only, gpu),
+        Command::Parity { dist, reports, profile, only } => {
+            let profiles = if profile.is_empty() { PROFILES.map(String::from).to_vec() } else { profile };
+            let reports = reports.unwrap_or_else(|| parity::reports_beside(&dist));
+            chosen(&only)?;
+            parity::run(&parity::Settings { dist, reports, profiles, only })
+        }
     }
 }
 

@@ -1,1 +1,0 @@
-//! The comparison of runs with forwarding off, on, and strict.
