@@ -1,5 +1,5 @@
-//! What a random problem asks for, down to addresses and statuses of setters: plain data, what MIOpen's documentation says that descriptors
-//! hold afterwards, and how it is written for people. Nothing is called or decided.
+//! What a random problem asks for, down to addresses and statuses of setters: plain data, what MIOpen's documentation says
+//! that setters take, and how it is written for people. Nothing is called or decided.
 
 use std::fmt;
 
@@ -59,12 +59,6 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// As a convolution descriptor is made: two-dimensional, nothing padded.
-    fn initial() -> Self {
-        let list = |value| vec![value; 2];
-        Self { pads: list(0), strides: list(1), dilations: list(1), output_pads: list(0), transposed: false }
-    }
-
     /// Whether the setter takes it (MIOpen: pad < 0, stride or dilation < 1 give status 3).
     fn is_taken(&self) -> bool {
         self.pads.iter().all(|&pad| pad >= 0) && self.strides.iter().chain(&self.dilations).all(|&value| value >= 1)
@@ -135,23 +129,16 @@ impl Asked {
         if self.has_scalars() { (self.alpha.value(), self.beta.value()) } else { (1.0, 0.0) }
     }
 
-    /// What the convolution descriptor holds after all setters: one that refuses changes nothing.
-    pub fn held(&self) -> Geometry {
-        if !self.geometry.is_taken() {
-            return Geometry::initial();
-        }
-        self.geometry.clone()
+    /// Whether the setters take all of it: MIOpen refuses a negative pad, strides and dilations below 1, tensor strides of 0, and attributes
+    /// that its version does not have (3.5: numbers above 2).
+    pub fn is_taken(&self) -> bool {
+        let known = |(number, _): &(i32, i32)| *number <= convolution_attribute::FP8_ROUNDING_MODE;
+        self.geometry.is_taken() && self.tensors.iter().all(|tensor| !tensor.strides.contains(&0)) && self.attributes.iter().all(known)
     }
 
-    /// Whether a tensor's setter takes it (MIOpen: strides of 0 give status 3). If not, its descriptor has no dimensions.
-    pub fn is_set(&self, which: usize) -> bool {
-        !self.tensors[which].strides.contains(&0)
-    }
-
-    /// An attribute, if its setter takes it (MIOpen 3.5: numbers above 2 give status 3).
+    /// What an attribute was set to.
     pub fn attribute(&self, number: i32) -> Option<i32> {
-        let last = self.attributes.iter().rev().find(|(set, _)| *set == number)?;
-        (number <= convolution_attribute::FP8_ROUNDING_MODE).then_some(last.1)
+        self.attributes.iter().rev().find(|(set, _)| *set == number).map(|(_, value)| *value)
     }
 
     /// The computed tensor.
@@ -169,7 +156,7 @@ impl Asked {
 
     /// The same for the definition, if nothing in it is negative.
     pub fn problem(&self) -> Option<Problem> {
-        let held = self.held();
+        let held = &self.geometry;
         let list = |values: &[i64]| values.iter().map(|&value| usize::try_from(value).ok()).collect::<Option<Vec<_>>>();
         let [x, w, y] = self.tensors.clone();
         Some(Problem {

@@ -39,7 +39,12 @@ impl Profile {
 type Reasons = Vec<&'static str>;
 
 /// All reasons why the call is not hipDNN's: the ones of its memory and those of what it asks for. None: it is.
+///
+/// In immediate mode the caller runs the first solution that was listed. If hipDNN's was not, that is native's, and no decline.
 pub fn reasons(asked: &Asked, profile: Profile) -> Reasons {
+    if asked.style == Style::Immediate && !offered(asked, profile) {
+        return vec![if asked.is_taken() { "host.policy.native-solution" } else { "host.descriptor.unrecorded" }];
+    }
     let mut reasons = memory(asked);
     reasons.extend(problem(asked, profile));
     reasons
@@ -63,11 +68,10 @@ fn memory(asked: &Asked) -> Reasons {
 /// Reasons in what is asked for, whatever its memory.
 fn problem(asked: &Asked, profile: Profile) -> Reasons {
     let mut reasons = descriptors(asked);
-    if !reasons.is_empty() {
-        // What follows compares dimensions, which must be there.
-        return reasons;
+    if reasons.is_empty() {
+        // Dimensions are compared, which must be there.
+        reasons.extend(shapes(asked));
     }
-    reasons.extend(shapes(asked));
     reasons.extend(demands(asked));
     reasons.extend(scaling(asked, profile));
     reasons.extend(chain(asked));
@@ -95,14 +99,13 @@ pub fn shares_written_memory(asked: &Asked) -> bool {
     (alias.which == result || alias.onto == result) && alias.shift < bytes
 }
 
-/// Three tensors with dimensions, as many as the convolution has and two; at least one is spatial.
+/// Descriptors that were set, and agree on the number of dimensions: two more than the convolution has. What one holds that a setter has
+/// refused, MIOpen does not say.
 fn descriptors(asked: &Asked) -> Reasons {
-    let (mut reasons, held) = (Vec::new(), asked.held());
-    let missing = (0..3).any(|i| !asked.is_set(i));
-    when(&mut reasons, missing, "tensor.dims.empty");
-    when(&mut reasons, missing, "host.descriptor.unrecorded");
-    let agree = asked.tensors.iter().all(|tensor| tensor.dims.len() == held.pads.len() + 2);
-    when(&mut reasons, missing || !agree, "conv.rank.mismatch");
+    let mut reasons = Vec::new();
+    when(&mut reasons, !asked.is_taken(), "host.descriptor.unrecorded");
+    let agree = asked.tensors.iter().all(|tensor| tensor.dims.len() == asked.geometry.pads.len() + 2);
+    when(&mut reasons, !agree, "conv.rank.mismatch");
     reasons
 }
 
@@ -111,12 +114,12 @@ struct Sliding<'a> {
     image: &'a Tensor,
     filter: &'a Tensor,
     features: &'a Tensor,
-    held: Geometry,
+    held: &'a Geometry,
 }
 
 impl<'a> Sliding<'a> {
     fn of(asked: &'a Asked) -> Self {
-        let (held, [x, filter, y]) = (asked.held(), &asked.tensors);
+        let (held, [x, filter, y]) = (&asked.geometry, &asked.tensors);
         let (image, features) = if held.transposed { (y, x) } else { (x, y) };
         Self { image, filter, features, held }
     }
@@ -211,13 +214,16 @@ fn scaling(asked: &Asked, profile: Profile) -> Reasons {
     reasons
 }
 
-/// What follows the convolution of a plan: a power is 0 where its base is not positive, which no mode says; numbers must be numbers.
+/// What follows the convolution of a plan: a power is 0 where its base is not positive, which no mode says; numbers must be numbers; pointwise
+/// operations are there for floating point.
 fn chain(asked: &Asked) -> Reasons {
     let mut reasons = Vec::new();
     if let Some((mode, parameters)) = asked.chain.activation.filter(|_| asked.style == Style::Plan) {
         when(&mut reasons, mode == activation_mode::POWER, "fusion.activation.power");
         when(&mut reasons, parameters.iter().any(|value| !value.is_finite()), "fusion.activation.parameters");
     }
+    let integers = asked.tensors.iter().any(|tensor| tensor.kind.is_integer());
+    when(&mut reasons, integers && behind(asked) != (false, None), "fusion.type.pointwise");
     reasons
 }
 
@@ -230,13 +236,12 @@ fn behind(asked: &Asked) -> (bool, Option<i32>) {
     (asked.chain.bias, activation.filter(|mode| *mode != activation_mode::PASTHRU))
 }
 
-/// Whether sums of these types are formed by any engine: floats in any mixture, or int8 to what holds sums. Pointwise operations are there
-/// for floats.
+/// Whether sums of these types are formed by any engine: floats in any mixture, or int8 to what holds sums.
 fn has_arithmetic(asked: &Asked) -> bool {
     let [a, b, result] = asked.direction.operands().map(|i| asked.tensors[i].kind);
     let floats = [a, b, result].iter().all(|kind| !kind.is_integer());
     let integers = [a, b] == [Kind::Int8; 2] && matches!(result, Kind::Int8 | Kind::Int32 | Kind::Float);
-    floats || (integers && behind(asked) == (false, None))
+    floats || integers
 }
 
 /// MIOPEN_ENGINE: FP16, BF16 and FP32, one of them for all tensors; ranks 3 to 5; all channel first, or all channel last; equal paddings; one

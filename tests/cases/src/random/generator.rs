@@ -160,14 +160,19 @@ fn kinds(source: &mut Source, style: Style, direction: Direction) -> [Kind; 3] {
         kinds[direction.result()] = source.one(&[Kind::Int8, Kind::Int32, Kind::Float]);
         return kinds;
     }
-    let usual = if style == Style::Plan && source.percent(90) { 2 } else { KINDS.len() - 1 };
-    KINDS[source.between(0, usual)]
+    let usual = match (style, direction) {
+        (Style::Plan, _) if source.percent(90) => 3,
+        (_, Direction::Forward) => KINDS.len(),
+        // int8 has no gradients.
+        _ => 4,
+    };
+    source.one(&KINDS[..usual])
 }
 
 /// Tensors with one layout for all of them, mostly.
 fn layouts(source: &mut Source, kinds: [Kind; 3], dims: &[Vec<usize>; 3]) -> [Tensor; 3] {
     let common = layout::any(source);
-    let each = source.percent(30);
+    let each = source.percent(15);
     [0, 1, 2].map(|i| {
         let layout = if each { layout::any(source) } else { common };
         Tensor::strided(kinds[i], &dims[i], &strides(source, layout, &dims[i]))

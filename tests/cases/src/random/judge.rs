@@ -14,7 +14,8 @@ pub fn judge(asked: &Asked, before: [&[f64]; 4], after: &[f64]) -> Result<()> {
     let (kind, exact) = (asked.result().kind, asked.style != Style::Plan || asked.chain.activation.is_none_or(is_exact));
     ensure!(expected.len() == after.len(), "{} elements for {}", after.len(), expected.len());
     for (i, (want, have)) in expected.iter().zip(after).enumerate() {
-        let rounded = kind.round(*want);
+        // Integers are rounded to even, as floats are.
+        let rounded = kind.round(if kind.is_integer() { want.round_ties_even() } else { *want });
         let equal = *have == rounded || (have.is_nan() && rounded.is_nan());
         ensure!(equal || (!exact && is_near(kind, *want, *have)), "element {i} is {have}, expected {want}, which is {rounded} in {kind:?}");
     }

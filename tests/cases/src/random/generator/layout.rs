@@ -22,7 +22,7 @@ pub enum Layout {
 /// Any of them, the usual ones more often.
 pub fn any(source: &mut Source) -> Layout {
     use Layout::{ChannelsLast, Packed, PaddedRows, Permuted, Sliced, Wild};
-    source.one(&[Packed, Packed, Packed, Packed, ChannelsLast, ChannelsLast, ChannelsLast, Permuted, PaddedRows, Sliced, Sliced, Wild])
+    source.one(&[Packed, Packed, Packed, Packed, Packed, ChannelsLast, ChannelsLast, ChannelsLast, Permuted, PaddedRows, Sliced, Wild])
 }
 
 /// Strides of a layout. Those of lengths 1 mean nothing, and are then sometimes something else.
