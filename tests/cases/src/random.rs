@@ -150,7 +150,11 @@ impl Report<'_> {
         let refused = total - forwarded - declined;
         let line = format!("{total} problems: {forwarded} forwarded, {declined} declined, {refused} refused before, {faulty} wrong");
         // Beside JSON, for people.
-        if self.settings.json { eprintln!("{}: {line}", self.profile) } else { println!("{}: {line}", self.profile) }
+        if self.settings.json {
+            eprintln!("{}: {line}", self.profile)
+        } else {
+            println!("{}: {line}", self.profile)
+        }
         ensure!(total > 0, "no problem was asked for");
         Ok(faulty == 0)
     }
@@ -170,7 +174,7 @@ impl Report<'_> {
             let (route, rule) = (on.and_then(|on| on.route.as_deref()), on.and_then(|on| on.rule.as_deref()));
             let problem = (!faults.is_empty()).then(|| generate(seed, number).to_string());
             let object = serde_json::json!({ "profile": profile, "seed": seed, "number": number, "route": route, "rule": rule,
-                "faults": faults, "problem": problem });
+                "judged": on.is_some_and(|on| on.judged), "faults": faults, "problem": problem });
             writeln!(std::io::stdout().lock(), "{object}")?;
         } else if !faults.is_empty() || self.settings.problems.only.is_some() {
             let again = format!("field-cases random --seed {seed} --only {number} --profile {profile}");

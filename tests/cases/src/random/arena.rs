@@ -84,7 +84,10 @@ impl Arena {
             allowed[range.clone()].copy_from_slice(&after.bytes[range]);
         }
         if let Some(place) = allowed.iter().zip(&after.bytes).position(|(a, b)| a != b) {
-            bail!("byte {} behind the start of the result was written, which belongs to no element of it", place as i64 - result.start as i64);
+            bail!(
+                "byte {} behind the start of the result was written, which belongs to no element of it",
+                place as i64 - result.start as i64
+            );
         }
         Ok(after)
     }
@@ -135,7 +138,9 @@ pub struct Image {
 impl Image {
     /// A number for all of them (FNV-1a).
     pub fn digest(&self) -> String {
-        let hash = self.bytes[self.used.clone()].iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        let hash = self.bytes[self.used.clone()]
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
         format!("{hash:016x}")
     }
 }

@@ -177,7 +177,11 @@ impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Geometry { pads, strides, dilations, output_pads, transposed } = &self.geometry;
         let mode = if *transposed { "transposed" } else { "ordinary" };
-        writeln!(f, "  {:?} {mode}, {:?}, alpha {:?}, beta {:?}, groups {}", self.direction, self.style, self.alpha, self.beta, self.groups)?;
+        writeln!(
+            f,
+            "  {:?} {mode}, {:?}, alpha {:?}, beta {:?}, groups {}",
+            self.direction, self.style, self.alpha, self.beta, self.groups
+        )?;
         for (i, (name, tensor)) in ["x", "w", "y"].iter().zip(&self.tensors).enumerate() {
             let Tensor { kind, dims, strides } = tensor;
             writeln!(f, "  {name} {kind:?} {dims:?} strides {strides:?}, address {} beyond a multiple of 64", self.offsets[i])?;

@@ -42,9 +42,13 @@ fn predicted(reasons: &[&str]) -> String {
     if reasons.is_empty() { "hipdnn".into() } else { format!("a decline by one of {reasons:?}") }
 }
 
+/// What hipDNN was given it computes, and what it computed was looked at.
 fn forwarded_fault(on: &Record) -> Option<String> {
     let status = on.status()?;
-    (status.1 != 0).then(|| format!("forwarded, but it ended with {status:?}"))
+    if status.1 != 0 {
+        return Some(format!("forwarded, but it ended with {status:?}"));
+    }
+    (!on.judged).then(|| "forwarded, but the definition does not say what it gives".into())
 }
 
 /// What is native's is what it is without forwarding. Where hipDNN was offered for a problem that native refuses, and then cannot execute the
@@ -73,6 +77,7 @@ mod tests {
             route: route.map(String::from),
             rule: rule.map(String::from),
             digest: Some(digest.into()),
+            judged: false,
             failure: None,
         }
     }
@@ -92,7 +97,8 @@ mod tests {
         let rule = expressible::reasons(&declined, Profile::Abi)[0];
         let off = record(None, None, 0, "a");
         let faults = |asked: &Asked, on: Record| faults(asked, Profile::Abi, &off, &on).len();
-        assert_eq!(faults(&forwarded, record(Some("hipdnn"), None, 0, "b")), 0);
+        assert_eq!(faults(&forwarded, Record { judged: true, ..record(Some("hipdnn"), None, 0, "b") }), 0);
+        assert_eq!(faults(&forwarded, record(Some("hipdnn"), None, 0, "b")), 1);
         assert_eq!(faults(&forwarded, record(Some("hipdnn"), None, 5, "b")), 1);
         assert_eq!(faults(&forwarded, record(Some("native"), Some("host.stack"), 0, "a")), 1);
         assert_eq!(faults(&forwarded, record(None, None, 0, "a")), 1);

@@ -28,6 +28,8 @@ pub struct Record {
     pub rule: Option<String>,
     /// A number for all memory after it.
     pub digest: Option<String>,
+    /// Whether the result was compared with the definition.
+    pub judged: bool,
     /// What was wrong without a look at any other run.
     pub failure: Option<String>,
 }
@@ -35,22 +37,15 @@ pub struct Record {
 impl Record {
     /// Asks, and judges what can be judged alone.
     pub fn of(asked: &Asked, (seed, number): (u64, u64), session: &Session, trace: &Trace) -> Self {
-        let empty = Self {
-            seed,
-            number,
-            steps: Vec::new(),
-            executed: false,
-            route: None,
-            rule: None,
-            digest: None,
-            failure: None,
-        };
+        let empty =
+            Self { seed, number, steps: Vec::new(), executed: false, route: None, rule: None, digest: None, judged: false, failure: None };
         match ask(asked, session, trace) {
             Ok(answer) => {
-                let failure = right(asked, &answer).err().map(|error| format!("{error:#}"));
+                let judged = is_defined(asked) && answer.succeeded();
+                let failure = if judged { right(asked, &answer).err().map(|error| format!("{error:#}")) } else { None };
                 let (route, rule) = answer.event.map_or((None, None), |event| (Some(event.route), event.rule));
                 let (executed, digest) = (answer.executed.is_some(), answer.executed.map(|executed| executed.digest));
-                Self { steps: answer.steps, executed, route, rule, digest, failure, ..empty }
+                Self { steps: answer.steps, executed, route, rule, digest, judged, failure, ..empty }
             }
             Err(error) => Self { failure: Some(format!("{error:#}")), ..empty },
         }
@@ -73,11 +68,12 @@ impl Record {
     }
 }
 
-/// Whether a success is what the definition says, where it says anything.
+/// Whether the definition says what a success gives: of a convolution whose result shares no memory with what is read.
+fn is_defined(asked: &Asked) -> bool {
+    expressible::is_convolution(asked) && !expressible::shares_written_memory(asked)
+}
+
 fn right(asked: &Asked, answer: &Answer) -> Result<()> {
-    let Some(executed) = answer.executed.as_ref().filter(|_| answer.succeeded()) else { return Ok(()) };
-    if !expressible::is_convolution(asked) || expressible::shares_written_memory(asked) {
-        return Ok(());
-    }
+    let executed = answer.executed.as_ref().context("nothing was executed")?;
     judge::judge(asked, executed.before.each_ref().map(Vec::as_slice), &executed.after)
 }
