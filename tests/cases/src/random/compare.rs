@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(faults(&declined, record(Some("native"), Some(rule), 0, "b")), 1);
         assert_eq!(faults(&declined, record(Some("native"), Some(rule), 3, "a")), 1);
         assert_eq!(faults(&declined, record(Some("native"), Some("host.stack"), 0, "a")), 1);
-        assert_eq!(faults(&declined, record(Some("hipdnn"), None, 0, "a")), 1);
+        assert_eq!(faults(&declined, Record { judged: true, ..record(Some("hipdnn"), None, 0, "a") }), 1);
         let failed = Record { failure: Some("wrong".into()), ..off.clone() };
         assert_eq!(faults(&forwarded, failed), 1);
     }
