@@ -19,7 +19,8 @@ use crate::{
     validate::ValidatedGraph,
 };
 
-/// Stack that must be left on the caller's thread before a component runs, in bytes: its own limit, and as much again for us.
+/// Stack that must be left on the caller's thread before a component runs or a plan is built, in bytes: the component's own limit, and as much
+/// again for us.
 const MIN_STACK: usize = 128 << 10;
 
 impl<'a> Work<'a> {
@@ -41,6 +42,7 @@ impl<'a> Work<'a> {
         if backend.hip.is_capturing(self.state.stream()) {
             return Err(Stop::Host(HostRule::CaptureCold, "the plan is not built yet".into()));
         }
+        require_stack()?;
         // Another thread may be capturing: what is allocated for the plan is none of its capture's business.
         let _relaxed = backend.hip.relax_capture();
         self.bind(backend)?;
@@ -80,10 +82,7 @@ impl<'a> Work<'a> {
         if let Some(translated) = self.host.translations.get(key.words()) {
             return Ok(translated);
         }
-        let left = crate::stack::remaining();
-        if left < MIN_STACK {
-            return Err(Stop::Host(HostRule::StackShort, format!("{left} bytes of stack are left, {MIN_STACK} are needed")));
-        }
+        require_stack()?;
         let host = self.host;
         let translator = match host.translator.get() {
             Some(_) => host.translator()?,
@@ -154,6 +153,15 @@ impl Host {
         });
         loaded.as_ref().map_err(|error| Stop::Host(HostRule::BackendUnavailable, error.clone()))
     }
+}
+
+/// Neither the translator nor hipDNN, when it builds a plan, says how much stack is enough.
+fn require_stack() -> Result<(), Stop> {
+    let left = crate::stack::remaining();
+    if left >= MIN_STACK {
+        return Ok(());
+    }
+    Err(Stop::Host(HostRule::StackShort, format!("{left} bytes of stack are left, {MIN_STACK} are needed")))
 }
 
 /// Loads hipDNN and HIP and asks what they can do. One line if that fails.
