@@ -1,10 +1,11 @@
-//! The front door: `cargo xtask demo | test | corpus | bench | dist | qemu`. Runs cargo and the built programs; knows no rule, graph or API.
+//! The front door: `cargo xtask demo | test | corpus | real-miopen | bench | dist | qemu`. Runs cargo and the built programs; knows no rule, graph or API.
 
 mod bench;
 mod build;
 mod corpus;
 mod demo;
 mod licenses;
+mod real_miopen;
 mod resnet;
 
 use std::process::{Command, ExitCode};
@@ -36,6 +37,8 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// Runs Debian's unmodified MIOpen and MIOpenDriver with the shim between them; exit status 3 if the packages cannot be had.
+    RealMiopen,
     /// Measures; prints one JSON object for each figure.
     Bench {
         /// Which benchmark.
@@ -53,7 +56,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(if error.is::<real_miopen::Unavailable>() { 3 } else { 1 })
         }
     }
 }
@@ -64,6 +67,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo { json } => demo::run(&build::dist()?, json),
         Task::Test => test(),
         Task::Corpus { write } => corpus::run(&build::dist()?, write),
+        Task::RealMiopen => real_miopen::run(),
         Task::Bench { which } => bench::run(which, &build::dist()?),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),

@@ -14,7 +14,7 @@ pub fn add(tree: &mut Tree, native_folder: &Path) -> Result<()> {
         Some(folder) => copy_headers(tree, folder)?,
         None => tree.file("include/miopen", "miopen.h", miopen_api::c_header(miopen_api::table()).into_bytes()),
     }
-    tree.file("include/miopen", "miopen_hipdnn.h", miopen_api::shim_header().into_bytes());
+    tree.file("include/miopen", OWN_HEADER, miopen_api::shim_header().into_bytes());
     let version = found.and_then(|folder| version(&fs::read_to_string(folder.join("version.h")).ok()?)).unwrap_or(UNKNOWN.into());
     tree.file("lib/pkgconfig", "miopen.pc", pkg_config(&version).into_bytes());
     tree.file("lib/cmake/miopen", "miopen-config.cmake", CMAKE.into());
@@ -22,12 +22,15 @@ pub fn add(tree: &mut Tree, native_folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What the shim adds.
+const OWN_HEADER: &str = "miopen_hipdnn.h";
+
 /// The version that is given out where the native has no headers: the newest whose API the generated header declares.
 const UNKNOWN: &str = "3.5.1";
 
 fn copy_headers(tree: &mut Tree, folder: &Path) -> Result<()> {
     let mut paths = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
-    paths.retain(|path| path.is_file());
+    paths.retain(|path| path.is_file() && !path.ends_with(OWN_HEADER));
     paths.sort();
     for path in paths {
         if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
