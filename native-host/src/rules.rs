@@ -33,6 +33,7 @@ host_rules! {
     ScalingNull "host.scaling.null" "alpha or beta is a null pointer";
     ProblemSize "host.problem.size" "a problem with more operations or tensors than are recorded";
     FusionIncomplete "host.fusion.incomplete" "a fusion plan that is not compiled, or arguments that are missing or not those that were planned";
+    FusionActivation "host.fusion.activation" "the fused convolution call with another activation than ReLU: what it answers is native's to say";
     PolicyAlgorithm "host.policy.native-algorithm" "no decline: the caller chose an algorithm that native's Find listed";
     PolicySolution "host.policy.native-solution" "no decline: the caller chose a solution that native listed";
     PointerNull "host.pointer.null" "a tensor argument is a null pointer";

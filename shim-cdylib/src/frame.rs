@@ -112,7 +112,7 @@ pub enum Step {
     /// It is done; the caller gets this (a status, or an address).
     Done(u64),
     /// Native is called, and then it is decided again.
-    Call(NativeCall),
+    Call(Box<NativeCall>),
 }
 
 /// A call of ours to native.
@@ -133,13 +133,13 @@ impl Step {
 
     /// Calls a function of native with arguments of ours.
     pub fn call(name: &str, arguments: Arguments, then: impl FnOnce(&Frame, &'static Forwarding, i32) -> Step + 'static) -> Self {
-        Self::Call(NativeCall { target: stubs::native_by_name(name), arguments, then: Box::new(then) })
+        Self::Call(Box::new(NativeCall { target: stubs::native_by_name(name), arguments, then: Box::new(then) }))
     }
 
     /// Calls native as the caller did, to look at what it answered.
     pub fn native_then(frame: &Frame, then: impl FnOnce(&Frame, &'static Forwarding, i32) -> Step + 'static) -> Self {
         let target = stubs::bound().map_or(0, |bound| bound.native(frame.index as usize));
-        Self::Call(NativeCall { target, arguments: frame.arguments(), then: Box::new(then) })
+        Self::Call(Box::new(NativeCall { target, arguments: frame.arguments(), then: Box::new(then) }))
     }
 }
 
@@ -191,7 +191,8 @@ fn proceed(frame: &Frame, forwarding: &'static Forwarding, native: usize, mut st
         match step {
             Some(Step::Native) => return Verdict::native(native),
             Some(Step::Done(result)) => return Verdict::done(result),
-            Some(Step::Call(NativeCall { target, arguments, then })) => {
+            Some(Step::Call(call)) => {
+                let NativeCall { target, arguments, then } = *call;
                 // SAFETY: a function of native, with the arguments that it takes.
                 let status = unsafe { call_native(target, &arguments) };
                 step = guarded(|| then(frame, forwarding, status));

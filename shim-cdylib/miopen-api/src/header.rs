@@ -186,6 +186,39 @@ fn declare(ctype: &str, name: &str) -> String {
     format!("{ctype}{space}{name}")
 }
 
+/// A C program that does not compile unless a header declares every function, struct and enumerator of the table with exactly these types,
+/// sizes, offsets and values; and that does not link unless a library has every function. `header` is what it includes.
+///
+/// Stronger than comparing texts: the compiler judges. A header that knows fewer functions fails, so it is for one made from the same
+/// versions as the table.
+pub fn conformance_program(api: &Api, header: &str) -> String {
+    let mut out =
+        format!("#include <stddef.h>\n#include <stdint.h>\n#include <stdbool.h>\n#include <{header}>\n#define MIOPEN_API_REF *\n\n");
+    write_conformance(&mut out, api).expect("writing to a string cannot fail");
+    out
+}
+
+fn write_conformance(out: &mut String, api: &Api) -> fmt::Result {
+    for (e, v) in api.enums.iter().flat_map(|e| e.values.iter().map(move |v| (e, v))) {
+        writeln!(out, "_Static_assert((unsigned){} == {:#x}u, \"{} of {}\");", v.name, v.value, v.name, e.name)?;
+    }
+    for s in &api.structs {
+        writeln!(out, "_Static_assert(sizeof({0}) == {1} && _Alignof({0}) == {2}, \"size of {0}\");", s.name, s.size, s.align)?;
+        for Field { field, offset, .. } in &s.fields {
+            writeln!(out, "_Static_assert(offsetof({0}, {field}) == {offset}, \"offset of {0}.{field}\");", s.name)?;
+        }
+    }
+    let functions: Vec<&Function> = api.exports().collect();
+    for f in &functions {
+        let params: Vec<_> = f.params.iter().map(|p| declare(&p.ctype, "")).collect();
+        let params = if params.is_empty() { "void".to_owned() } else { params.join(", ") };
+        writeln!(out, "{}({params}) = {};", declare(&f.returns, &format!("(*check_{})", f.name)), f.name)?;
+    }
+    writeln!(out, "\nint main(void)\n{{\n    int missing = 0;")?;
+    functions.iter().try_for_each(|f| writeln!(out, "    missing += !check_{};", f.name))?;
+    writeln!(out, "    return missing;\n}}")
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

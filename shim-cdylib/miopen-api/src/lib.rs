@@ -10,7 +10,7 @@ mod header;
 #[cfg(feature = "table")]
 mod table;
 #[cfg(feature = "table")]
-pub use header::{c_header, shim_header};
+pub use header::{c_header, conformance_program, shim_header};
 #[cfg(feature = "table")]
 pub use table::{Abi, Api, EnumType, EnumValue, Field, Function, FunctionPointer, Param, PointerParam, Struct, table};
 

@@ -6,7 +6,8 @@ use arrayvec::ArrayVec;
 use hipdnn_host::{
     forward::Call,
     problem::{
-        Activation, ConvolutionDescriptor, FusedOperation, FusionProblem, MAX_ARGUMENTS, MAX_OPERATIONS, Problem, Scaling, TensorDescriptor,
+        Activation, ActivationMode, ConvolutionDescriptor, FusedOperation, FusionProblem, MAX_ARGUMENTS, MAX_OPERATIONS, Problem, Scaling,
+        TensorDescriptor,
     },
     rules::HostRule,
 };
@@ -145,6 +146,10 @@ pub fn convolution_bias_activation(frame: &Frame, forwarding: &'static Forwardin
     ) else {
         return unrecorded(frame, forwarding, ONE_CALL);
     };
+    // MIOpen fuses nothing else without a plan, and programs rely on its refusal.
+    if activation.mode != ActivationMode::Relu {
+        return unmade(frame, forwarding, ONE_CALL, HostRule::FusionActivation, "an activation that is no ReLU");
+    }
     let factor = |n: usize| scalar(frame.pointer(n), y).unwrap_or(1.0);
     let (alpha1, alpha2) = (factor(1), factor(10));
     let mut chain = Chain::new(frame.pointer(3), frame.pointer(17));

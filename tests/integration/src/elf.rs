@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use object::{
     Endianness,
     elf::{self, FileHeader64},
-    read::elf::{Dyn as _, FileHeader as _, Sym as _},
+    read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, Sym as _},
 };
 
 /// The dynamic face of a library.
@@ -20,6 +20,8 @@ pub struct Library {
     pub exports: Vec<(String, Option<String>)>,
     /// Whether `DF_1_NODELETE` is set.
     pub nodelete: bool,
+    /// The first bytes of each exported function, in the order of `exports`.
+    pub starts: Vec<[u8; 8]>,
     /// Versions of other libraries that it needs (`GLIBC_2.34`, …).
     pub needed_versions: Vec<String>,
 }
@@ -54,7 +56,7 @@ impl Library {
         let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM)?;
         ensure!(symbols.len() > 1, "no dynamic symbols");
         let versions = sections.versions(endian, data)?;
-        let mut library = Self { soname: None, needed: vec![], exports: vec![], nodelete: false, needed_versions: vec![] };
+        let mut library = Self { soname: None, needed: vec![], exports: vec![], nodelete: false, starts: vec![], needed_versions: vec![] };
         let Some((dynamic, strings)) = sections.dynamic(endian, data)? else { bail!("no dynamic section") };
         let strings = sections.strings(endian, data, strings)?;
         let text = |offset: u64| -> Result<String> {
@@ -81,6 +83,7 @@ impl Library {
             let defined = symbol.st_shndx(endian) != elf::SHN_UNDEF && symbol.st_bind() != elf::STB_LOCAL;
             if defined && symbol.st_type() != elf::STT_SECTION && symbol.st_shndx(endian) != elf::SHN_ABS {
                 library.exports.push((name, version));
+                library.starts.push(code(header, endian, data, symbol.st_value(endian))?);
             } else if symbol.st_shndx(endian) == elf::SHN_UNDEF {
                 library.needed_versions.extend(version);
             }
@@ -89,4 +92,19 @@ impl Library {
         library.needed_versions.dedup();
         Ok(library)
     }
+}
+
+/// What lies at an address once the file is loaded; nothing but zeros where the file has nothing for it.
+fn code(header: &FileHeader64<Endianness>, endian: Endianness, data: &[u8], address: u64) -> Result<[u8; 8]> {
+    let mut bytes = [0; 8];
+    for segment in header.program_headers(endian, data)?.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD) {
+        let offset = address.wrapping_sub(segment.p_vaddr(endian));
+        if offset < segment.p_filesz(endian) {
+            let start = usize::try_from(segment.p_offset(endian) + offset)?;
+            let there = data.get(start..).unwrap_or_default();
+            let length = there.len().min(bytes.len());
+            bytes[..length].copy_from_slice(&there[..length]);
+        }
+    }
+    Ok(bytes)
 }

@@ -65,7 +65,7 @@ fn binaries(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn everything_runs_on_glibc_2_34() {
     let files: Vec<PathBuf> = ["bin", "lib"].iter().flat_map(|folder| binaries(&dist().join(folder))).collect();
-    assert_eq!(files.len(), 5, "the shim, the tool and three reference libraries: {files:?}");
+    assert_eq!(files.len(), 6, "the shim, two programs and three reference libraries: {files:?}");
     for file in files {
         let needs = Library::read_program(&file).unwrap().needed_versions;
         let minor = |v: &String| v.strip_prefix("GLIBC_2.").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
@@ -95,6 +95,72 @@ fn the_reference_native_has_all_implementations_under_its_private_names() {
         assert!(exported.contains(format!("{}_impl", function.name).as_str()), "{}", function.name);
     }
     assert!(exported.iter().all(|name| !name.starts_with("miopen") || name.ends_with("_impl")));
+}
+
+/// The cost of not forwarding: every export is one jump through memory, `ff 25` and the distance to its slot.
+#[test]
+fn every_export_is_one_load_and_one_jump() {
+    let library = Library::read(&shim()).unwrap();
+    for ((name, _), start) in library.exports.iter().zip(&library.starts) {
+        assert_eq!(start[..2], [0xff, 0x25], "{name} begins with {start:x?}");
+    }
+    assert_eq!(library.starts.len(), 289);
+}
+
+#[test]
+fn every_symbol_that_released_programs_ask_for_resolves() {
+    #[derive(serde::Deserialize)]
+    struct Client {
+        version: String,
+        symbols: Vec<String>,
+    }
+    let clients: std::collections::BTreeMap<String, Client> = serde_json::from_str(include_str!("../clients.json")).unwrap();
+    assert!(clients.len() == 5 && clients.values().all(|client| client.symbols.len() > 50), "the lists are empty");
+    let exported = Library::read(&shim()).unwrap().exports;
+    for (client, Client { version, symbols }) in &clients {
+        // Names that are found in a program's strings may be such that MIOpen never had.
+        let known = symbols.iter().filter(|symbol| expected().contains(*symbol));
+        let missing: Vec<_> = known.clone().filter(|symbol| !exported.iter().any(|(name, _)| name == *symbol)).collect();
+        assert!(missing.is_empty() && known.count() > 50, "{client} {version}: {missing:?}");
+    }
+}
+
+/// Compiles and links a program, against the installed headers and the shim; answers what the compiler says.
+fn compiled(source: &str) -> std::process::Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("program.c");
+    fs::write(&file, source).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-o"]).arg(folder.path().join("program"));
+    compiler.arg("-I").arg(dist().join("include")).arg(&file).arg("-L").arg(dist().join("lib")).arg("-lMIOpen").output().unwrap()
+}
+
+/// Signatures, struct layouts and enum values are the table's, by a compiler's judgement, and every function is there to link with.
+#[test]
+fn the_installed_header_says_what_the_table_says() {
+    let program = miopen_api::conformance_program(miopen_api::table(), "miopen/miopen.h");
+    let good = compiled(&program);
+    assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
+    // And it is a gate: another type, another value, another function does not pass.
+    for (from, to) in [
+        ("(*check_miopenCreate)(miopenHandle_t *)", "(*check_miopenCreate)(miopenTensorDescriptor_t *)"),
+        ("miopenStatusBadParm == 0x3u", "miopenStatusBadParm == 0x4u"),
+        ("= miopenCreate;", "= miopenCreateSomething;"),
+        ("sizeof(miopenConvSolution_t) == 32", "sizeof(miopenConvSolution_t) == 24"),
+    ] {
+        assert!(program.contains(from), "{from}");
+        assert!(!compiled(&program.replace(from, to)).status.success(), "{to} passes");
+    }
+}
+
+#[test]
+fn installed_headers_name_nothing_private() {
+    let headers: Vec<_> = fs::read_dir(dist().join("include/miopen")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(headers.len(), 2);
+    for header in headers {
+        let text = fs::read_to_string(&header).unwrap();
+        assert!(text.contains("miopen") && !text.contains("_impl"), "{}", header.display());
+    }
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub fn cargo(arguments: &[&str]) -> Result<()> {
 const FILES: &[(&str, &str)] = &[
     ("libMIOpen.so", "lib/libMIOpen.so.1"),
     ("hipdnn-shim", "bin/hipdnn-shim"),
+    ("field-cases", "bin/field-cases"),
     ("libMIOpen_private.so", "lib/reference/libMIOpen_private.so.1"),
     ("libhipdnn_backend.so", "lib/reference/libhipdnn_backend.so"),
     ("libamdhip64.so", "lib/reference/libamdhip64.so.7"),

@@ -1,4 +1,4 @@
-//! The committed corpus, forward, through the tool, and its coverage tables in the README: printed by the tool, compared here.
+//! The committed corpus, in the directions that its lines ask for, through the tool, and its coverage tables in the README: printed by the tool, compared here.
 
 use std::{fs, path::Path, process::Command};
 
@@ -14,7 +14,7 @@ const END: &str = "<!-- /corpus -->";
 pub fn run(dist: &Path, write: bool) -> Result<()> {
     let corpus = root().join("tests/corpus/driver.jsonl");
     let output = Command::new(dist.join("bin/hipdnn-shim"))
-        .args(["drive", "--direction", "fwd", "--corpus"])
+        .args(["drive", "--corpus"])
         .arg(&corpus)
         .stderr(std::process::Stdio::inherit())
         .output()

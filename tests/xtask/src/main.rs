@@ -1,7 +1,9 @@
-//! The front door: `cargo xtask demo | test | corpus | real-miopen | bench | dist | qemu`. Runs cargo and the built programs; knows no rule, graph or API.
+//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | bench | dist | qemu`. Runs cargo and the built programs; knows
+//! no rule, graph or API.
 
 mod bench;
 mod build;
+mod cases;
 mod corpus;
 mod demo;
 mod licenses;
@@ -30,8 +32,15 @@ enum Task {
         json: bool,
     },
     /// Builds everything and runs all tests.
-    Test,
-    /// Drives the committed corpus forward under both engine profiles and compares what came of it with the README's tables.
+    Test {
+        /// Instead, run the cases from the field on a device, with the libraries that MIOPEN_HIPDNN_NATIVE_LIBRARY,
+        /// MIOPEN_HIPDNN_BACKEND_LIBRARY and MIOPEN_HIPDNN_HIP_LIBRARY name.
+        #[arg(long)]
+        gpu: bool,
+    },
+    /// Runs the cases from the field with forwarding off, on, and strict, and fails if they differ where they should not.
+    Parity,
+    /// Drives the committed corpus in all directions under both engine profiles and compares what came of it with the README's tables.
     Corpus {
         /// Write the tables into the README instead.
         #[arg(long)]
@@ -65,7 +74,9 @@ fn run(task: Task) -> Result<()> {
     build::require_guest_target()?;
     match task {
         Task::Demo { json } => demo::run(&build::dist()?, json),
-        Task::Test => test(),
+        Task::Test { gpu: false } => test(),
+        Task::Test { gpu: true } => cases::on_a_device(),
+        Task::Parity => cases::parity(&build::dist()?),
         Task::Corpus { write } => corpus::run(&build::dist()?, write),
         Task::RealMiopen => real_miopen::run(),
         Task::Bench { which } => bench::run(which, &build::dist()?),
