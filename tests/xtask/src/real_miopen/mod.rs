@@ -9,6 +9,7 @@ mod packages;
 
 use std::{
     fs,
+    path::Path,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -40,15 +41,10 @@ pub fn run() -> Result<()> {
     let root = packages::lay_out(&folder)?;
     let machine = Machine::build(&folder, root, build::dist()?)?;
     let lines = corpus()?;
-    let compared = compare_off(&machine, &lines)?;
+    let compared = compare(&machine, &lines)?;
     let verified = verify_on(&machine, &lines)?;
-    print!(
-        "{}",
-        fs::read_to_string(folder.join("packages.txt"))?
-            .lines()
-            .filter(|name| name.starts_with("libmiopen"))
-            .fold(String::new(), |text, name| text + name + "\n")
-    );
+    let packages = fs::read_to_string(folder.join("packages.txt"))?;
+    packages.lines().filter(|name| name.starts_with("libmiopen1")).for_each(|name| println!("{name}"));
     println!("{}", summary(&compared, &verified));
     let wrong: Vec<&String> =
         compared.iter().flat_map(|group| &group.wrong).chain(verified.iter().flat_map(|group| &group.wrong)).collect();
@@ -149,33 +145,48 @@ fn corpus() -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Forwarding off: the same as without the shim.
-fn compare_off(machine: &Machine, lines: &[Line]) -> Result<Vec<Group>> {
+/// Runs that must be the same with the shim as without it.
+struct Comparison<'a> {
+    name: &'static str,
+    program: &'a Path,
+    runs: Vec<Vec<String>>,
+    front: Front,
+    /// Numbers too: they are statuses.
+    exact: bool,
+}
+
+/// What must not differ: everything with forwarding off, and with it on what no engine is asked for.
+fn compare(machine: &Machine, lines: &[Line]) -> Result<Vec<Group>> {
     let driver = machine.driver();
     let operations = operations(&machine.run(Front::Native, &driver, &["--help".into()], LIMIT)?);
     ensure!(operations.len() > 50, "the driver lists {} operations", operations.len());
-    let operations: Vec<Vec<String>> = operations.iter().map(|base| operation(base)).collect();
-    let lines: Vec<Vec<String>> = lines.iter().step_by(OFF_STEP).map(Line::arguments).collect();
-    let client = machine.client("convolution")?;
-    let odd = vec![vec!["odd".to_string()]];
-    let kinds = [("every operation", &driver, operations), ("corpus lines", &driver, lines), ("odd arguments (a C program)", &client, odd)];
-    let mut groups = Vec::new();
-    for (name, program, runs) in kinds {
-        let results = in_parallel(&runs, |arguments| {
-            let native = machine.run(Front::Native, program, arguments, LIMIT)?;
-            let shim = machine.run(Front::Off, program, arguments, LIMIT)?;
-            Ok((native, shim))
+    let operations = operations.iter().map(|base| operation(base)).collect();
+    let lines = lines.iter().step_by(OFF_STEP).map(Line::arguments).collect();
+    let (client, odd) = (machine.client("convolution")?, vec![vec!["odd".to_string()]]);
+    let comparisons = [
+        Comparison { name: "off, every operation", program: &driver, runs: operations, front: Front::Off, exact: false },
+        Comparison { name: "off, corpus lines", program: &driver, runs: lines, front: Front::Off, exact: false },
+        Comparison { name: "off, statuses of odd arguments", program: &client, runs: odd.clone(), front: Front::Off, exact: true },
+        Comparison { name: "on, statuses of odd arguments", program: &client, runs: odd, front: Front::On, exact: true },
+    ];
+    comparisons.iter().map(|comparison| comparison.made_on(machine)).collect()
+}
+
+impl Comparison<'_> {
+    fn made_on(&self, machine: &Machine) -> Result<Group> {
+        let results = in_parallel(&self.runs, |arguments| {
+            let native = machine.run(Front::Native, self.program, arguments, LIMIT)?;
+            Ok((native, machine.run(self.front, self.program, arguments, LIMIT)?))
         })?;
-        let mut group = Group { name: format!("off, {name}: as without it"), ..Group::default() };
-        for (arguments, (native, shim)) in runs.iter().zip(results) {
-            match difference(&native, &shim) {
+        let mut group = Group { name: format!("{}: as without it", self.name), ..Group::default() };
+        for (arguments, (native, shim)) in self.runs.iter().zip(results) {
+            match difference(&native, &shim, self.exact) {
                 None => group.right += 1,
-                Some(text) => group.wrong.push(format!("off: {}: {text}", arguments.join(" "))),
+                Some(text) => group.wrong.push(format!("{}: {}: {text}", self.name, arguments.join(" "))),
             }
         }
-        groups.push(group);
+        Ok(group)
     }
-    Ok(groups)
 }
 
 /// The first words that the driver knows, from what it says when it is given another one: `conv[fp16|int8], pool, …`.
@@ -196,15 +207,16 @@ fn operation(base: &str) -> Vec<String> {
     [base, "-V", verify, "-i", "1"].map(str::to_string).to_vec()
 }
 
-/// What differs between two runs, numbers aside.
-fn difference(a: &Ran, b: &Ran) -> Option<String> {
+/// What differs between two runs, numbers aside unless it is to be exact.
+fn difference(a: &Ran, b: &Ran, exact: bool) -> Option<String> {
     if a.end == TIMEOUT {
         return Some("out of time without the shim".into());
     }
     if a.end != b.end {
         return Some(format!("{} without the shim, {} with it", a.end, b.end));
     }
-    let pairs = [(&a.stdout, &b.stdout), (&a.stderr, &b.stderr)].map(|(a, b)| (without_numbers(a), without_numbers(b)));
+    let pairs = [(&a.stdout, &b.stdout), (&a.stderr, &b.stderr)]
+        .map(|(a, b)| if exact { (a.clone(), b.clone()) } else { (without_numbers(a), without_numbers(b)) });
     let (a, b) = pairs.into_iter().find(|(a, b)| a != b)?;
     let first = a.lines().zip(b.lines()).find(|(a, b)| a != b);
     let (a, b) = first.unwrap_or_else(|| (a.lines().last().unwrap_or_default(), b.lines().last().unwrap_or_default()));
@@ -290,11 +302,12 @@ mod tests {
     #[test]
     fn numbers_are_not_compared_but_words_are() {
         assert_eq!(without_numbers("took 1.5e-05 ms at 0x7ffe, rc = -3"), "took # ms at #, rc = -#");
-        assert_eq!(difference(&ran("exit status: 0", "a 1"), &ran("exit status: 0", "a 2")), None);
-        assert!(difference(&ran("exit status: 0", "a"), &ran("exit status: 1", "a")).is_some());
-        assert!(difference(&ran("exit status: 0", "a\nb"), &ran("exit status: 0", "a\nc")).unwrap().contains("with it: c"));
-        assert!(difference(&ran("exit status: 0", "a\nb"), &ran("exit status: 0", "a")).is_some());
-        assert!(difference(&ran(TIMEOUT, ""), &ran(TIMEOUT, "")).is_some(), "nothing was compared");
+        assert_eq!(difference(&ran("exit status: 0", "a 1"), &ran("exit status: 0", "a 2"), false), None);
+        assert!(difference(&ran("exit status: 0", "a 1"), &ran("exit status: 0", "a 2"), true).is_some());
+        assert!(difference(&ran("exit status: 0", "a"), &ran("exit status: 1", "a"), false).is_some());
+        assert!(difference(&ran("exit status: 0", "a\nb"), &ran("exit status: 0", "a\nc"), false).unwrap().contains("with it: c"));
+        assert!(difference(&ran("exit status: 0", "a\nb"), &ran("exit status: 0", "a"), false).is_some());
+        assert!(difference(&ran(TIMEOUT, ""), &ran(TIMEOUT, ""), false).is_some(), "nothing was compared");
     }
 
     #[test]
