@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use miopen_api::{activation_mode, convolution_attribute};
+use miopen_api::activation_mode;
 
 use crate::{
     edge::{Direction, Scalar},
@@ -129,11 +129,10 @@ impl Asked {
         if self.has_scalars() { (self.alpha.value(), self.beta.value()) } else { (1.0, 0.0) }
     }
 
-    /// Whether the setters take all of it: MIOpen refuses a negative pad, strides and dilations below 1, tensor strides of 0, and attributes
-    /// that its version does not have (3.5: numbers above 2).
+    /// Whether the setters take all of it: MIOpen refuses a negative pad, strides and dilations below 1, and tensor strides of 0. An
+    /// attribute that its version does not have (3.5: numbers above 2) is refused too, but leaves the descriptor as it was.
     pub fn is_taken(&self) -> bool {
-        let known = |(number, _): &(i32, i32)| *number <= convolution_attribute::FP8_ROUNDING_MODE;
-        self.geometry.is_taken() && self.tensors.iter().all(|tensor| !tensor.strides.contains(&0)) && self.attributes.iter().all(known)
+        self.geometry.is_taken() && self.tensors.iter().all(|tensor| !tensor.strides.contains(&0))
     }
 
     /// What an attribute was set to.

@@ -8,7 +8,7 @@
 
 use miopen_api::{activation_mode, convolution_attribute};
 
-use super::asked::{Asked, Geometry, Style};
+use super::asked::{Alias, Asked, Geometry, Style};
 use crate::{
     edge::{Direction, Scalar},
     problem::{Kind, Tensor},
@@ -61,7 +61,7 @@ fn memory(asked: &Asked) -> Reasons {
     let mut reasons = Vec::new();
     when(&mut reasons, asked.null.is_some(), "host.pointer.null");
     when(&mut reasons, asked.has_scalars() && [asked.alpha, asked.beta].contains(&Scalar::Null), "host.scaling.null");
-    when(&mut reasons, shares_written_memory(asked), "host.aliasing");
+    when(&mut reasons, shared_memory(asked).is_some(), "host.aliasing");
     reasons
 }
 
@@ -91,12 +91,16 @@ fn when(reasons: &mut Reasons, holds: bool, rule: &'static str) {
     }
 }
 
+/// The tensors that share a byte, if two do. hipDNN has a buffer for each; neither library says what shared ones mean.
+fn shared_memory(asked: &Asked) -> Option<Alias> {
+    let bytes = |alias: &Alias| asked.tensors[alias.onto].extent() * asked.tensors[alias.onto].kind.width();
+    asked.alias.filter(|alias| alias.shift < bytes(alias))
+}
+
 /// Whether a tensor that is written shares a byte with another.
 pub fn shares_written_memory(asked: &Asked) -> bool {
-    let Some(alias) = asked.alias else { return false };
     let result = asked.direction.result();
-    let bytes = asked.tensors[alias.onto].extent() * asked.tensors[alias.onto].kind.width();
-    (alias.which == result || alias.onto == result) && alias.shift < bytes
+    shared_memory(asked).is_some_and(|alias| alias.which == result || alias.onto == result)
 }
 
 /// Descriptors that were set, and agree on the number of dimensions: two more than the convolution has. What one holds that a setter has
