@@ -81,8 +81,9 @@ impl Tree {
     pub fn write(&self) -> Result<PathBuf> {
         let manifest_path = self.root.join(&self.manifest);
         ensure!(!exists(&manifest_path), "{} exists: uninstall what it lists first", manifest_path.display());
-        for item in self.items.iter().filter(|item| !item.replaces) {
-            ensure!(!exists(&self.root.join(&item.path)), "{} exists and is not this tool's", self.root.join(&item.path).display());
+        for item in &self.items {
+            let path = self.root.join(if item.replaces { aside(&item.path) } else { item.path.clone() });
+            ensure!(!exists(&path), "{} exists and is not this tool's", path.display());
         }
         let folders = self.missing_folders();
         let manifest = Manifest { files: self.items.iter().map(Item::entry).collect(), folders };
