@@ -10,7 +10,7 @@ use std::{
 
 use hipdnn_host::environment::Settings;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
-use miopen_api::SONAME;
+use miopen_api::{PRIVATE_SONAME, SONAME};
 use thiserror::Error;
 
 /// The native library of a split install, which exports `<name>_impl`.
@@ -23,7 +23,7 @@ pub enum NativeError {
     #[error("the native MIOpen {0} cannot be used: {1}")]
     Named(PathBuf, String),
     /// None was found.
-    #[error("no native MIOpen: neither {SPLIT} nor another {SONAME} in {0}; set MIOPEN_HIPDNN_NATIVE_LIBRARY")]
+    #[error("no native MIOpen: neither {PRIVATE_SONAME}, {SPLIT} nor another {SONAME} in {0}; set MIOPEN_HIPDNN_NATIVE_LIBRARY")]
     NotFound(String),
 }
 
@@ -34,17 +34,20 @@ pub struct Native {
 }
 
 impl Native {
-    /// Finds and loads the native library: the one named in the environment; that of a split install; a stock one, searched by hand and
-    /// opened by its path only, since asking the loader for its SONAME would answer ourselves.
+    /// Finds and loads the native library: the one named in the environment; the one that this library was installed before, which the
+    /// loader has brought already; that of a split install; a stock one, searched by hand and opened by its path only, since asking the
+    /// loader for its SONAME would answer ourselves.
     pub fn bind(settings: &Settings) -> Result<Self, NativeError> {
         if let Some(path) = &settings.native_library {
             return Self::open(path).map_err(|error| NativeError::Named(path.clone(), error));
         }
         let own_folder = own_path().and_then(|p| p.parent().map(Path::to_path_buf));
-        let beside = own_folder.map(|folder| folder.join(SPLIT));
-        for candidate in beside.iter().map(PathBuf::as_path).chain([Path::new(SPLIT)]) {
-            if let Ok(native) = Self::open(candidate) {
-                return Ok(native);
+        for name in [PRIVATE_SONAME, SPLIT] {
+            let beside = own_folder.as_ref().map(|folder| folder.join(name));
+            let found = beside.as_deref().into_iter().chain([Path::new(name)]).find_map(|path| Self::open(path).ok());
+            if let Some(native) = found {
+                // An installed native has plain names only, whatever its dependencies export.
+                return Ok(Self { split: native.split && name == SPLIT, ..native });
             }
         }
         let folders = search_folders(settings);

@@ -22,6 +22,10 @@ pub const FORWARDED_ERROR_FUNCTION: &str = "miopenGetLastForwardedError";
 /// The name by which programs ask the loader for MIOpen.
 pub const SONAME: &str = "libMIOpen.so.1";
 
+/// The name that `hipdnn-shim install` gives the native MIOpen. It exports what it always did; unlike the library of an upstream split
+/// install, `libMIOpen_private.so.1`, whose functions are called `<name>_impl`.
+pub const PRIVATE_SONAME: &str = "libMIOpen_native.so.1";
+
 /// The symbol version node that MIOpen's exports carry up to ROCm 7.2, and that released clients require.
 pub const VERSION_NODE: &str = "MIOPEN_HIP_1";
 

@@ -4,6 +4,7 @@
 
 pub mod elf;
 pub mod pair;
+pub mod stock;
 
 use std::{
     ffi::OsStr,
@@ -48,17 +49,22 @@ impl Client {
     }
 
     fn compile_as(name: &str, flags: &[&str]) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients").join(name).with_extension("c");
+        Self::compile_source(&source, &dist(), flags)
+    }
+
+    /// Compiles a source against a prefix: its headers, and its library.
+    pub fn compile_source(source: &Path, prefix: &Path, flags: &[&str]) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
         let output = Command::new(compiler)
             .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fexceptions", "-include", "miopen/miopen_hipdnn.h"])
             .args(flags)
             .arg("-I")
-            .arg(dist().join("include"))
-            .arg(&source)
+            .arg(prefix.join("include"))
+            .arg(source)
             .arg("-L")
-            .arg(dist().join("lib"))
+            .arg(prefix.join("lib"))
             .args(["-lMIOpen", "-ldl", "-lpthread", "-lm", "-o"])
             .arg(folder.path().join("client"))
             .output()

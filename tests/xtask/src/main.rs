@@ -1,4 +1,5 @@
-//! The front door: `cargo xtask demo | test | parity | corpus | bench | dist | qemu`. Runs cargo and the built programs; knows no rule, graph or API.
+//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | bench | dist | qemu`. Runs cargo and the built programs; knows
+//! no rule, graph or API.
 
 mod bench;
 mod build;
@@ -6,6 +7,7 @@ mod cases;
 mod corpus;
 mod demo;
 mod licenses;
+mod real_miopen;
 mod resnet;
 
 use std::process::{Command, ExitCode};
@@ -44,6 +46,8 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// Runs Debian's unmodified MIOpen and MIOpenDriver with the shim between them; exit status 3 if the packages cannot be had.
+    RealMiopen,
     /// Measures; prints one JSON object for each figure.
     Bench {
         /// Which benchmark.
@@ -61,7 +65,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(if error.is::<real_miopen::Unavailable>() { 3 } else { 1 })
         }
     }
 }
@@ -74,6 +78,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { gpu: true } => cases::on_a_device(),
         Task::Parity => cases::parity(&build::dist()?),
         Task::Corpus { write } => corpus::run(&build::dist()?, write),
+        Task::RealMiopen => real_miopen::run(),
         Task::Bench { which } => bench::run(which, &build::dist()?),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),

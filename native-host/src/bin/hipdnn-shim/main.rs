@@ -1,9 +1,10 @@
-//! `hipdnn-shim`: the offline tools. Only the command line and the dispatch are here; each verb has a module of its own.
+//! `hipdnn-shim`: the installer and the offline tools. Only the command line and the dispatch are here; each verb has a module of its own.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that fails says so by panicking"))]
 
 mod convolution;
 mod drive;
 mod flags;
+mod install;
 mod libraries;
 mod output;
 mod reference;
@@ -43,6 +44,10 @@ enum Verb {
     /// Show the hipDNN graph that a MIOpenDriver line becomes, or the rule that declines it. Needs neither GPU nor MIOpen.
     #[command(after_help = flags::help())]
     Translate(translate::Options),
+    /// Put the shim before a native MIOpen, so that programs find both where they found the one.
+    Install(install::Options),
+    /// Take an installation back: exactly the files that it put there.
+    Uninstall(install::Removal),
     /// Print the reasons for which calls are left to native MIOpen.
     Rules(rules::Options),
 }
@@ -54,6 +59,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Drive(options) => drive::run(&options),
         Verb::Translate(options) => translate::run(&options),
+        Verb::Install(options) => install::run(&options),
+        Verb::Uninstall(options) => install::remove(&options),
         Verb::Rules(options) => rules::run(&options),
     };
     match result {
