@@ -7,6 +7,7 @@ use crate::{
     backend::{Handle, Library},
     component::Translator,
     environment::Settings,
+    gate,
     handle::{Known, ReadyPlan},
     hip::Hip,
     judge::judge,
@@ -19,12 +20,19 @@ use crate::{
     validate::ValidatedGraph,
 };
 
-/// Stack that must be left on the caller's thread before a component runs, in bytes: its own limit, and as much again for us.
+/// Stack that must be left on the caller's thread before anything is loaded, translated or built, in bytes: as much as a component may
+/// use, and as much again for us.
 const MIN_STACK: usize = 128 << 10;
 
 impl<'a> Work<'a> {
     /// Finds out what a problem is known for on this handle, and remembers it.
     pub(super) fn learn(&mut self, problem: &Problem<'_>, key: &KeyBuffer, alignment: usize) -> Result<usize, Stop> {
+        let left = crate::stack::remaining();
+        if left < MIN_STACK {
+            return Err(Stop::Host(HostRule::StackShort, format!("{left} bytes of stack are left, {MIN_STACK} are needed")));
+        }
+        // A fork waits for all that is done here.
+        let _inside = gate::enter();
         let host = self.host;
         let backend = match host.backend.get() {
             Some(_) => host.backend()?,
@@ -79,10 +87,6 @@ impl<'a> Work<'a> {
     fn translate(&mut self, backend: &Backend, problem: &Problem<'_>, key: &KeyBuffer) -> Result<Translated, Stop> {
         if let Some(translated) = self.host.translations.get(key.words()) {
             return Ok(translated);
-        }
-        let left = crate::stack::remaining();
-        if left < MIN_STACK {
-            return Err(Stop::Host(HostRule::StackShort, format!("{left} bytes of stack are left, {MIN_STACK} are needed")));
         }
         let host = self.host;
         let translator = match host.translator.get() {
