@@ -42,11 +42,11 @@ host_rules! {
     AlignmentUnsupported "host.alignment.unsupported" "a pointer less aligned than the backend can be told";
     CaptureCold "host.capture.cold" "first execution of a plan while the stream is being captured";
     CaptureEngine "host.capture.engine" "the engine cannot run while the stream is being captured";
-    StackShort "host.stack" "too little stack left on the calling thread to run the translator";
+    StackShort "host.stack" "too little stack left on the calling thread to run the translator or to build a plan";
     WorkspaceAllocation "host.workspace.allocation" "the workspace that the plan needs could not be allocated";
     BackendUnavailable "host.backend.unavailable" "hipDNN or HIP cannot be used in this process";
     BackendUnsupported "host.backend.unsupported" "no engine of the backend takes the graph";
-    BackendBuildFailed "host.backend.build-failed" "building the plan failed, and MIOPEN_HIPDNN_ON_ERROR=fallback";
+    BackendBuildFailed "host.backend.build-failed" "building the plan failed, for a query that native answers too, or with MIOPEN_HIPDNN_ON_ERROR=fallback";
     TranslatorUnavailable "host.translator.unavailable" "the translator cannot be loaded";
     TranslatorFamily "host.translator.family" "the translator does not translate this family";
     TranslatorTrap "host.translator.trap" "the translator trapped or exceeded its fuel, stack or memory";

@@ -102,15 +102,18 @@ pub fn handler(forwarding: &Forwarding, name: &CStr) -> Option<Handler> {
     HANDLERS.iter().find(|(handled, _)| *handled == name).map(|(_, handler)| *handler)
 }
 
+/// Says which algorithm a solution is.
+const ALGORITHM_OF: &str = "miopenGetSolverIdConvAlgorithm";
+
 /// Entry points that must be forwarded too: those that then meet what a query answered.
-type Needs = ArrayVec<&'static str, 4>;
+type Needs = ArrayVec<&'static str, 5>;
 
 /// The entry points of one direction that may be forwarded: the function, what it needs, the handler.
 fn convolution_routes(direction: &Direction) -> [(&'static str, Needs, ConvolutionRoute); 8] {
     let names = &direction.names;
     let classic = Needs::from_iter([names.classic]);
     // Whoever was told hipDNN's id may ask for any of these.
-    let solutions = Needs::from([names.list, names.solution_workspace, names.compile, names.immediate]);
+    let solutions = Needs::from([names.list, names.solution_workspace, names.compile, names.immediate, ALGORITHM_OF]);
     [
         (names.classic, Needs::new(), classic::execute),
         (names.workspace, classic.clone(), find::workspace_size),
@@ -125,7 +128,7 @@ fn convolution_routes(direction: &Direction) -> [(&'static str, Needs, Convoluti
 
 /// The other entry points that may be forwarded, with the family whose switch they obey and what they need.
 const ROUTES: &[(&str, Family, &[&str], Route)] = &[
-    ("miopenGetSolverIdConvAlgorithm", Family::Conv, &[], immediate::algorithm_of),
+    (ALGORITHM_OF, Family::Conv, &[], immediate::algorithm_of),
     ("miopenRunSolution", Family::Conv, &[], find2::run),
     ("miopenGetSolutionWorkspaceSize", Family::Conv, &["miopenRunSolution"], find2::workspace_size),
     ("miopenSaveSolution", Family::Conv, &["miopenRunSolution"], find2::save),

@@ -63,8 +63,9 @@ impl Work<'_> {
         }
         self.execute(index, call, Timing::Always)?;
         let milliseconds = self.bound.timed_milliseconds().unwrap_or(0.0);
-        // The program did not ask for this one.
-        self.bound.set_timed(false);
+        // Of the program's last call, if it wants to know.
+        let wanted = self.state.profiling();
+        self.bound.set_timed(wanted);
         Ok(Measurement { milliseconds, workspace: self.plan_workspace(index).unwrap_or(0) })
     }
 }

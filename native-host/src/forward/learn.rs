@@ -27,10 +27,7 @@ const MIN_STACK: usize = 128 << 10;
 impl<'a> Work<'a> {
     /// Finds out what a problem is known for on this handle, and remembers it.
     pub(super) fn learn(&mut self, problem: &Problem<'_>, key: &KeyBuffer, alignment: usize) -> Result<usize, Stop> {
-        let left = crate::stack::remaining();
-        if left < MIN_STACK {
-            return Err(Stop::Host(HostRule::StackShort, format!("{left} bytes of stack are left, {MIN_STACK} are needed")));
-        }
+        require_stack()?;
         // A fork waits for all that is done here.
         let _inside = gate::enter();
         let host = self.host;
@@ -158,6 +155,15 @@ impl Host {
         });
         loaded.as_ref().map_err(|error| Stop::Host(HostRule::BackendUnavailable, error.clone()))
     }
+}
+
+/// Neither the loader nor the translator nor hipDNN, when it builds a plan, says how much stack is enough.
+fn require_stack() -> Result<(), Stop> {
+    let left = crate::stack::remaining();
+    if left >= MIN_STACK {
+        return Ok(());
+    }
+    Err(Stop::Host(HostRule::StackShort, format!("{left} bytes of stack are left, {MIN_STACK} are needed")))
 }
 
 /// Loads hipDNN and HIP and asks what they can do. One line if that fails.

@@ -179,7 +179,11 @@ impl Host {
     /// it needs. `None` if there is none: counted and traced as a decline of this entry point.
     pub fn prepare(&self, state: &HandleState, entry_point: &'static str, problem: &Problem<'_>) -> Option<usize> {
         let mut work = Work::new(self, state, entry_point);
-        let located = work.locate(problem, DEFAULT_ALIGNMENT);
+        // Native has an answer too, so a plan that cannot be built is no failure of the query.
+        let located = work.locate(problem, DEFAULT_ALIGNMENT).map_err(|stop| match stop {
+            Stop::Failed(error) => Stop::Host(HostRule::BackendBuildFailed, error.to_string()),
+            stop => stop,
+        });
         let workspace = located.as_ref().ok().and_then(|&index| work.plan_workspace(index));
         match work.conclude(located) {
             Outcome::Served => workspace,
@@ -273,7 +277,8 @@ impl<'a> Work<'a> {
         };
         match self.bound.known(index) {
             Known::Declined(declined) => Err(Stop::Declined(declined.clone())),
-            Known::Plan(_) => Ok(index),
+            // Forwarding may be over for this process, in spite of plans of better times.
+            Known::Plan(_) => self.host.backend().map(|_| index),
         }
     }
 

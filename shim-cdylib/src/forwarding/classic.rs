@@ -34,7 +34,7 @@ pub fn execute(direction: &'static Direction, frame: &Frame, forwarding: &'stati
     };
     let (alpha, beta) = match scalars {
         Some([Some(alpha), Some(beta)]) => (alpha, beta),
-        Some(_) => return unmade(frame, forwarding, name, HostRule::ScalingNull, "alpha or beta"),
+        Some(_) => return without_scalars(direction, frame, forwarding),
         None => return unrecorded(frame, forwarding, name),
     };
     let asked = Asked { alpha, beta, algorithm: frame.int(ALGORITHM) };
@@ -56,6 +56,16 @@ pub fn execute(direction: &'static Direction, frame: &Frame, forwarding: &'stati
         super::conclude(forwarding, outcome, || natively(direction, frame, forwarding, record, &problem))
     };
     with_problem(direction, &direction.classic, asked, frame, forwarding, run).unwrap_or_else(|| unrecorded(frame, forwarding, name))
+}
+
+/// Native dereferences scalars; what it makes of null ones it says itself, once it knows the problem.
+fn without_scalars(direction: &'static Direction, frame: &Frame, forwarding: &'static Forwarding) -> Step {
+    let step = unmade(frame, forwarding, direction.names.classic, HostRule::ScalingNull, "alpha or beta");
+    if !matches!(step, Step::Native) {
+        return step;
+    }
+    let then = |record: &HandleRecord, problem: ConvolutionProblem<'_>| natively(direction, frame, forwarding, record, &problem);
+    with_problem(direction, &direction.classic, Asked::PLAIN, frame, forwarding, then).unwrap_or(step)
 }
 
 /// Who executes what hipDNN declined. Where Find listed hipDNN, the caller names its algorithm, which native may not have; and if native's
@@ -129,8 +139,12 @@ fn search(
     ]);
     Step::call(direction.names.find, arguments, move |frame, forwarding, status| {
         drop(output);
+        if status != status::SUCCESS {
+            // What native's Find would have answered the caller, who would not have come this far.
+            return Step::status(status);
+        }
         let (count, results) = found.read();
-        let count = if status == status::SUCCESS { usize::try_from(count).unwrap_or(0).min(SEARCHED) } else { 0 };
+        let count = usize::try_from(count).unwrap_or(0).min(SEARCHED);
         let listed: Vec<Listed> = results[..count].iter().map(Listed::from).collect();
         let then = |record: &HandleRecord, problem: ConvolutionProblem<'_>| {
             record.finds.searched(&problem, listed.clone());

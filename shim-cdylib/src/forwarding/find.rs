@@ -135,9 +135,14 @@ fn with_hipdnn(
         };
         let measured = forwarding.host.measure(&record.state, &call);
         let exhaustive = frame.integer(EXHAUSTIVE) as u8 != 0;
-        if let Measured::Served(own) = &measured {
-            let listed = natives.map(|natives| natives.iter().map(Listed::from).collect());
-            record.finds.found(&problem, *own, listed.map_or(NativeSearch::PutOff { exhaustive }, NativeSearch::Done));
+        // A search that failed says nothing; it runs again when something needs it.
+        let listed = natives.filter(|natives| !natives.is_empty()).map(|natives| natives.iter().map(Listed::from).collect());
+        match (&measured, listed) {
+            (Measured::Served(own), listed) => {
+                record.finds.found(&problem, *own, listed.map_or(NativeSearch::PutOff { exhaustive }, NativeSearch::Done));
+            }
+            (_, Some(listed)) => record.finds.searched(&problem, listed),
+            (_, None) => {}
         }
         measured
     });

@@ -84,8 +84,15 @@ fn planned(name: &'static str, frame: &Frame, forwarding: &'static Forwarding, w
     };
     let mut chain = Chain::new(frame.pointer(3), frame.pointer(5));
     // Native refuses what was not planned like this; it shall say so itself.
-    if !plan.compiled || *input != plan.input || add_planned(&mut chain, plan, arguments).is_none() {
-        return unmade(frame, forwarding, name, HostRule::FusionIncomplete, "the plan, its arguments, or the input");
+    let planned = plan.compiled && *input == plan.input && output.data_type() == input.data_type();
+    if !planned || add_planned(&mut chain, plan, arguments).is_none() {
+        return unmade(
+            frame,
+            forwarding,
+            name,
+            HostRule::FusionIncomplete,
+            "the plan, its arguments, the input, or the type of the output",
+        );
     }
     let around = Around { name, input, output, workspace: workspace.0, workspace_bytes: workspace.1 };
     execute(forwarding, record, &around, &chain)

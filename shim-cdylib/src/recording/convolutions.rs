@@ -73,7 +73,12 @@ pub fn set_output_padding_nd(frame: &Frame, forwarding: &Forwarding, success: bo
 /// `miopenSetConvolutionAttribute(desc, attribute, value)`.
 pub fn set_attribute(frame: &Frame, forwarding: &Forwarding, success: bool) {
     let (number, value) = (frame.int(1).cast_unsigned(), i64::from(frame.int(2)));
-    edit(frame, forwarding, success, |fields| *fields = with_attribute(fields.clone(), number, value));
+    // Unlike other setters, this one is called for attributes that a release may not have (PyTorch and the math type), and leaves the
+    // descriptor as it was if it fails.
+    if !success {
+        return;
+    }
+    edit(frame, forwarding, true, |fields| *fields = with_attribute(fields.clone(), number, value));
 }
 
 /// `miopenDestroyConvolutionDescriptor(desc)`.

@@ -121,9 +121,10 @@ pub fn forget_arguments(frame: &Frame, forwarding: &Forwarding) {
 fn set(frame: &Frame, forwarding: &Forwarding, success: bool, argument: OperatorArgument) {
     let (records, address) = (forwarding.records.arguments.pin(), frame.integer(0) as usize);
     let Some(mut arguments) = records.get(&address).filter(|_| success).cloned() else { return };
-    let serial = forwarding.records.operations.pin().get(&(frame.integer(1) as usize)).copied();
+    let operation = frame.integer(1) as usize;
+    let serial = forwarding.records.operations.pin().get(&operation).copied();
     if let Some(serial) = serial {
-        arguments.set(serial, argument);
+        arguments.set(operation, serial, argument);
         records.insert(address, arguments);
     }
 }

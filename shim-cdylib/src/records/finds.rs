@@ -57,14 +57,18 @@ fn key(problem: &ConvolutionProblem<'_>) -> Option<KeyBuffer> {
 }
 
 impl Finds {
-    /// Remembers what a Find listed.
+    /// Remembers what a Find listed. What native has searched, a Find that puts the search off does not take back.
     pub fn found(&self, problem: &ConvolutionProblem<'_>, hipdnn: Measurement, native: NativeSearch) {
+        let native = match (native, self.listed_hipdnn(problem)) {
+            (NativeSearch::PutOff { .. }, Some(NativeSearch::Done(listed))) => NativeSearch::Done(listed),
+            (native, _) => native,
+        };
         if let Some(key) = key(problem) {
             self.found.pin().insert(key.words().into(), Found { hipdnn, native });
         }
     }
 
-    /// Native's search, which had been put off, was made up for.
+    /// Native has searched, for a problem for which hipDNN was listed before.
     pub fn searched(&self, problem: &ConvolutionProblem<'_>, listed: Vec<Listed>) {
         if let Some(hipdnn) = self.measured(problem) {
             self.found(problem, hipdnn, NativeSearch::Done(listed));

@@ -83,23 +83,32 @@ pub enum OperatorArgument {
     },
 }
 
-/// Arguments of operations, by the operation's serial number.
+/// Arguments of operations. One for each address that operations had: those of an operation that is gone make room for those of the one
+/// that got its address.
 #[derive(Clone, Default)]
 pub struct OperatorArguments {
-    set: Vec<(u64, OperatorArgument)>,
+    set: Vec<Set>,
+}
+
+#[derive(Clone, Copy)]
+struct Set {
+    address: usize,
+    serial: u64,
+    argument: OperatorArgument,
 }
 
 impl OperatorArguments {
     /// Those of an operation.
     pub fn of(&self, operation: &PlannedOperation) -> Option<OperatorArgument> {
-        self.set.iter().find(|(serial, _)| *serial == operation.serial).map(|(_, argument)| *argument)
+        self.set.iter().find(|set| set.serial == operation.serial).map(|set| set.argument)
     }
 
     /// Sets those of an operation.
-    pub fn set(&mut self, serial: u64, argument: OperatorArgument) {
-        match self.set.iter_mut().find(|(known, _)| *known == serial) {
-            Some(known) => known.1 = argument,
-            None => self.set.push((serial, argument)),
+    pub fn set(&mut self, address: usize, serial: u64, argument: OperatorArgument) {
+        let set = Set { address, serial, argument };
+        match self.set.iter_mut().find(|known| known.address == address) {
+            Some(known) => *known = set,
+            None => self.set.push(set),
         }
     }
 }

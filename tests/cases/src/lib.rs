@@ -2,7 +2,7 @@
 //!
 //! `edge` has the libraries, `problem` what a convolution is, `definition` what it must give, `memory` the poisoned and guarded buffers,
 //! `trial` the ways in which programs ask for a convolution, `case` what a case is and what it reports, `cases` the cases, `parity` the
-//! comparison of runs with forwarding off, on, and strict.
+//! comparison of runs with forwarding off, on, and strict, `random` a property over random problems.
 
 #![deny(unsafe_code)]
 
@@ -15,6 +15,7 @@ pub mod fused;
 pub mod memory;
 pub mod parity;
 pub mod problem;
+pub mod random;
 pub mod report;
 pub mod session;
 pub mod trace;

@@ -9,6 +9,7 @@ use field_cases::{
     cases,
     edge::Libraries,
     parity,
+    random::{self, Problems},
 };
 
 /// Cases from the field, run through MIOpen's public API.
@@ -51,6 +52,31 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         only: Vec<String>,
     },
+    /// Random problems with forwarding off and on, compared with each other, the definition, and what is predicted; exit code 1 if one is
+    /// wrong.
+    Random {
+        /// Makes the problems. Can be repeated.
+        #[arg(long, value_name = "NUMBER", default_value = "1")]
+        seed: Vec<u64>,
+        /// How many of each seed.
+        #[arg(long, default_value_t = 300)]
+        count: u64,
+        /// Only this one of each seed, which is then shown.
+        #[arg(long, value_name = "NUMBER")]
+        only: Option<u64>,
+        /// An engine profile of the reference hipDNN. Can be repeated; without it both.
+        #[arg(long, value_name = "PROFILE")]
+        profile: Vec<String>,
+        /// The layout with the libraries; the one beside this program if not given.
+        #[arg(long, value_name = "FOLDER")]
+        dist: Option<PathBuf>,
+        /// One JSON object for each problem and profile.
+        #[arg(long)]
+        json: bool,
+        /// In this process, with the libraries of its environment, and without comparing.
+        #[arg(long, hide = true)]
+        alone: bool,
+    },
 }
 
 /// The engine profiles of the reference hipDNN.
@@ -72,12 +98,25 @@ fn run(command: Command) -> Result<bool> {
         Command::List { json } => list(json),
         Command::Run { only, gpu } => run_cases(&only, gpu),
         Command::Parity { dist, reports, profile, only } => {
-            let profiles = if profile.is_empty() { PROFILES.map(String::from).to_vec() } else { profile };
+            let profiles = profiles(profile);
             let reports = reports.unwrap_or_else(|| parity::reports_beside(&dist));
             chosen(&only)?;
             parity::run(&parity::Settings { dist, reports, profiles, only })
         }
+        Command::Random { seed, count, only, profile, dist, json, alone } => {
+            let problems = Problems { seeds: seed, count, only };
+            if alone {
+                return random::alone(&problems).map(|()| true);
+            }
+            let dist = dist.map_or_else(random::layout, Ok)?;
+            random::run(&random::Settings { dist, profiles: profiles(profile), problems, json })
+        }
     }
+}
+
+/// The profiles that were named, or both.
+fn profiles(named: Vec<String>) -> Vec<String> {
+    if named.is_empty() { PROFILES.map(String::from).to_vec() } else { named }
 }
 
 fn list(json: bool) -> Result<bool> {

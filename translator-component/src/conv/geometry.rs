@@ -60,8 +60,9 @@ pub fn post_padding(problem: &Problem, axis: usize) -> Option<i64> {
     if !(0..a.stride).contains(&output_pad) || y != spread.max(1) {
         return None;
     }
-    let post = if spread >= 1 { a.pad } else { a.spread(x, 0)?.checked_add(a.pad)?.checked_sub(y)? };
-    (post >= 0 && a.windows(y, post) == Some(x)).then_some(post)
+    // Where the length was raised, several paddings have the lengths; equal ones on both sides are what most engines take.
+    let post = if a.windows(y, a.pad) == Some(x) { a.pad } else { a.spread(x, 0)?.checked_add(a.pad)?.checked_sub(y)?.max(0) };
+    (a.windows(y, post) == Some(x)).then_some(post)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use anyhow::Result;
 
 pub use compare::{Difference, differences, executed, forwarded, one_device, report, strict_differences, without_failures};
 pub use known::{Known, Verdict, judge, parse};
-pub use replay::{Mode, replay};
+pub use replay::{Mode, replay, surround};
 
 /// The committed list.
 const KNOWN: &str = include_str!("../../known-differences.txt");

@@ -67,6 +67,19 @@ fn library(dist: &Path, relative: &str) -> Result<std::path::PathBuf> {
     Ok(path.canonicalize()?)
 }
 
+/// Gives a process the libraries of a layout and what a run is to have, and nothing else that they would read.
+pub fn surround(command: &mut Command, dist: &Path, profile: &str, mode: Mode) -> Result<()> {
+    for (variable, _) in std::env::vars_os().filter(|(variable, _)| is_ours(&variable.to_string_lossy())) {
+        command.env_remove(variable);
+    }
+    for (variable, relative) in LIBRARIES {
+        command.env(variable, library(dist, relative)?);
+    }
+    command.env("LD_LIBRARY_PATH", dist.join("lib").canonicalize()?);
+    command.env("REFERENCE_HIPDNN_PROFILE", profile).envs(mode.switches().iter().copied());
+    Ok(())
+}
+
 /// Runs the cases once, into a report. A run that does not end by itself is an error; failed cases are found in the report.
 pub fn replay(binary: &Path, settings: &Settings, profile: &str, mode: Mode, report: &Path) -> Result<()> {
     let name = format!("{profile}.{}", mode.name());
@@ -78,14 +91,8 @@ pub fn replay(binary: &Path, settings: &Settings, profile: &str, mode: Mode, rep
     for only in &settings.only {
         command.args(["--only", only]);
     }
-    for (variable, _) in std::env::vars_os().filter(|(variable, _)| is_ours(&variable.to_string_lossy())) {
-        command.env_remove(variable);
-    }
-    for (variable, relative) in LIBRARIES {
-        command.env(variable, library(&settings.dist, relative)?);
-    }
-    command.env("LD_LIBRARY_PATH", settings.dist.join("lib").canonicalize()?);
-    command.env("REFERENCE_HIPDNN_PROFILE", profile).env("MIOPEN_HIPDNN_TRACE", &trace).envs(mode.switches().iter().copied());
+    surround(&mut command, &settings.dist, profile, mode)?;
+    command.env("MIOPEN_HIPDNN_TRACE", &trace);
     let errors = settings.reports.join(format!("{name}.stderr.txt"));
     let status = command.stdout(File::create(report)?).stderr(Stdio::from(File::create(&errors)?)).status()?;
     match status.code() {
