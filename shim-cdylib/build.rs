@@ -40,7 +40,9 @@ fn stubs(names: &[&str]) -> Result<String, std::fmt::Error> {
         writeln!(text, "miopen_shim_routed_{index}:\n    movl ${index}, %r11d\n    jmp miopen_shim_route_entry")?;
     }
     table(&mut text, "slots", "unbound", names.len(), ".data")?;
-    table(&mut text, "routed", "routed", names.len(), ".section .data.rel.ro, \"aw\"")?;
+    for entries in ["routed", "unbound"] {
+        table(&mut text, entries, entries, names.len(), ".section .data.rel.ro, \"aw\"")?;
+    }
     text.push_str("    .text\n");
     Ok(text)
 }

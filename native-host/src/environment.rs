@@ -1,6 +1,9 @@
 //! What the operator asked for: every environment variable of the shim, read together, once. Nothing else reads the environment.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 /// Operation families that can be forwarded. The names are those of the environment variables and of the contract's interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +93,7 @@ pub struct Settings {
     pub rocm_path: Option<PathBuf>,
     /// Trace lines.
     pub trace: Option<TraceTarget>,
-    /// Counters file.
+    /// Counters file; as given, until [`Settings::resolved`].
     pub stats: Option<PathBuf>,
     /// Whether native's Find runs even where hipDNN has the one result that was asked for.
     pub find_both: bool,
@@ -128,12 +131,27 @@ impl Settings {
         settings.library_path = path(LIBRARY_PATH).map(OsString::from);
         settings.rocm_path = path(ROCM_PATH);
         settings.trace = text(TRACE).and_then(|v| settings.trace_target(&v, secure));
-        settings.stats = path(STATS).map(|p| with_pid(&p.to_string_lossy()));
+        settings.stats = path(STATS);
         settings.find_both = settings.one_of(FIND, text(FIND), ["deferred", "both"]) == 1;
         settings.deterministic = text(DETERMINISTIC).is_some_and(|value| truth(&value) == Some(true));
         settings.fallback = settings.word(ON_ERROR, text(ON_ERROR), "fallback");
         settings.strict = settings.switch(STRICT, text(STRICT), false);
         settings
+    }
+
+    /// With the process id in the names of files.
+    pub fn resolved(mut self) -> Self {
+        self.stats = self.stats.as_deref().map(with_pid);
+        if let Some(TraceTarget::File(path)) = &mut self.trace {
+            *path = with_pid(path);
+        }
+        self
+    }
+
+    /// Those of a forked child, which reads nothing again: a counters file without the process id in its name stays its parent's.
+    pub fn of_child(&self) -> Self {
+        let stats = self.stats.clone().filter(|path| with_pid(path) != *path);
+        Self { stats, ..self.clone() }
     }
 
     /// Whether calls of an entry point are forwarded.
@@ -185,8 +203,7 @@ impl Settings {
             Some(v) if v.eq_ignore_ascii_case("text") => Some(TraceTarget::Text),
             Some(v) if v.eq_ignore_ascii_case("json") => Some(TraceTarget::Json),
             _ if secure => None,
-            Some(v) => Some(TraceTarget::File(with_pid(v))),
-            None => Some(TraceTarget::File(PathBuf::from(value))),
+            _ => Some(TraceTarget::File(PathBuf::from(value))),
         }
     }
 }
@@ -204,8 +221,9 @@ fn list(value: &OsString) -> Vec<String> {
     value.to_string_lossy().split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_string).collect()
 }
 
-fn with_pid(path: &str) -> PathBuf {
-    PathBuf::from(path.replace("%p", &std::process::id().to_string()))
+/// The path with the process's id for each `%p`. One that is no text is taken as it is.
+fn with_pid(path: &Path) -> PathBuf {
+    path.to_str().map_or_else(|| path.to_path_buf(), |text| text.replace("%p", &std::process::id().to_string()).into())
 }
 
 #[cfg(test)]
@@ -270,6 +288,16 @@ mod tests {
             let read = settings(&[(DETERMINISTIC, value)]);
             assert!(read.deterministic == on && read.warnings.is_empty(), "{value}");
         }
+    }
+
+    #[test]
+    fn a_child_keeps_files_that_are_named_after_it() {
+        let read = settings(&[(STATS, "/tmp/stats"), (TRACE, "/tmp/trace%p")]);
+        let named = format!("/tmp/trace{}", std::process::id());
+        assert_eq!(read.clone().resolved().trace, Some(TraceTarget::File(named.into())));
+        assert_eq!((read.of_child().stats, read.resolved().stats), (None, Some("/tmp/stats".into())));
+        let read = settings(&[(STATS, "/tmp/%p.json")]);
+        assert_eq!(read.of_child().resolved().stats, Some(format!("/tmp/{}.json", std::process::id()).into()));
     }
 
     #[test]

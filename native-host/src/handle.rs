@@ -15,11 +15,11 @@ use std::{
 };
 
 use hashbrown::HashTable;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     backend::Handle,
     hip::{Hip, Timer},
+    lock::{Mutex, MutexGuard},
     plan::Plan,
     trace::Counters,
     translations::Declined,

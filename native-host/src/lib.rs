@@ -6,16 +6,19 @@
 //! and C numbers stay there. No translation rule lives in this crate: [`rules`] holds only the host's own reasons to decline.
 
 pub mod backend;
+pub mod cancellation;
 pub mod capabilities;
 pub mod component;
 pub mod data_type;
 pub mod environment;
 pub mod forward;
+pub mod gate;
 pub mod graph;
 pub mod handle;
 pub mod hip;
 pub mod judge;
 pub mod key;
+pub mod lock;
 pub mod lower;
 pub mod plan;
 pub mod problem;

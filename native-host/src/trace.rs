@@ -4,22 +4,33 @@ use std::{
     collections::BTreeMap,
     fs::{File, OpenOptions},
     io::Write as _,
+    mem::ManuallyDrop,
+    os::fd::FromRawFd as _,
     path::Path,
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::environment::{Settings, TraceTarget};
+use crate::{
+    environment::{Settings, TraceTarget},
+    lock::Mutex,
+};
 
 /// Prefix of everything that the shim prints on stderr.
 pub const PREFIX: &str = "[MIOpen->hipDNN]";
 
 /// One line on stderr.
 pub fn say(line: &str) {
+    to_stderr(&format!("{PREFIX} {line}\n"));
+}
+
+/// One write, without the standard library's lock: a forked child would wait for ever if another thread had it.
+fn to_stderr(line: &str) {
+    // SAFETY: the file is only borrowed; whatever the program made of the descriptor is its own business.
+    let stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) });
     // Nobody can be told that stderr is gone.
-    let _ = writeln!(std::io::stderr(), "{PREFIX} {line}");
+    let _ = (&*stderr).write_all(line.as_bytes());
 }
 
 /// The phases of a call that took time, in the order they happen.
@@ -142,10 +153,10 @@ impl Trace {
         let mut line = if self.json { serde_json::to_string(event).unwrap_or_default() } else { format!("{PREFIX} {}", event.text()) };
         line.push('\n');
         // A trace that cannot be written must not disturb the call.
-        let _ = match &self.file {
-            Some(file) => file.lock().write_all(line.as_bytes()),
-            None => std::io::stderr().write_all(line.as_bytes()),
-        };
+        match &self.file {
+            Some(file) => drop(file.lock().write_all(line.as_bytes())),
+            None => to_stderr(&line),
+        }
     }
 }
 

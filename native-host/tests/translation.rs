@@ -393,19 +393,62 @@ fn what_is_no_component_is_refused_before_compiling() {
     }
 }
 
+/// What the process does about the signals of faults, and the thread's alternate stack.
+fn signal_state() -> ([usize; 5], usize, usize, i32) {
+    let signals = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+    let dispositions = signals.map(|signal| {
+        // SAFETY: plain data, written by sigaction; no new action is given.
+        let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        unsafe { libc::sigaction(signal, std::ptr::null(), &mut old) };
+        old.sa_sigaction
+    });
+    // SAFETY: plain data, written by sigaltstack; no new stack is given.
+    let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) };
+    (dispositions, stack.ss_sp as usize, stack.ss_size, stack.ss_flags)
+}
+
 #[test]
 fn running_it_leaves_the_process_alone() {
-    let dispositions = || {
-        let signals = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
-        signals.map(|signal| {
-            // SAFETY: plain data, written by sigaction; no new action is given.
-            let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-            // SAFETY: as above.
-            unsafe { libc::sigaction(signal, std::ptr::null(), &mut old) };
-            old.sa_sigaction
-        })
-    };
-    let before = dispositions();
+    let before = signal_state();
     good().translate(&Translator::embedded().unwrap()).unwrap();
-    assert_eq!(dispositions(), before);
+    assert_eq!(signal_state(), before);
+}
+
+/// The translator with other instructions at the beginning of every function that has room for them.
+fn with_functions_that(begin: &[u8]) -> Vec<u8> {
+    let (mut wasm, mut changed) = (EMBEDDED.to_vec(), 0);
+    for payload in wasmparser::Parser::new(0).parse_all(EMBEDDED) {
+        let wasmparser::Payload::CodeSectionEntry(body) = payload.unwrap() else { continue };
+        let room = &mut wasm[body.range()];
+        let Some(last) = room.len().checked_sub(1).filter(|length| *length >= 64) else { continue };
+        room.fill(NOP);
+        room[0] = 0; // no locals
+        room[1..=begin.len()].copy_from_slice(begin);
+        room[begin.len() + 1] = UNREACHABLE;
+        room[last] = END;
+        changed += 1;
+    }
+    assert!(changed > 0);
+    wasm
+}
+
+const UNREACHABLE: u8 = 0x00;
+const NOP: u8 = 0x01;
+const END: u8 = 0x0b;
+
+// V54 of the case list.
+#[test]
+fn traps_of_a_component_are_errors_and_raise_no_signal() {
+    let divide: &[u8] = &[0x41, 1, 0x41, 0, 0x6e, 0x1a];
+    let load: &[u8] = &[0x41, 0x7f, 0x28, 2, 0, 0x1a];
+    let for_ever: &[u8] = &[0x03, 0x40, 0x0c, 0, 0x0b];
+    let before = signal_state();
+    for (begin, says) in [(&[][..], "unreachable"), (divide, "divide by zero"), (load, "out of bounds"), (for_ever, "fuel")] {
+        let error = Translator::compile(&with_functions_that(begin)).err().map(|error| error.to_string());
+        assert!(error.as_ref().is_some_and(|error| error.contains(says)), "{says}: {error:?}");
+        assert_eq!(signal_state(), before, "{says}");
+    }
 }

@@ -3,13 +3,16 @@
 //! No panic of ours leaves this module, and native is called outside any `catch_unwind`: its C++ exceptions pass through untouched.
 
 use std::{
-    cell::Cell,
     ffi::c_void,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use hipdnn_host::{cancellation, stack};
+
 use crate::{
-    callers, errors, forwarding,
+    callers,
+    ending::{self, Thread},
+    errors, forwarding,
     routing::{Forwarding, Handler},
     stubs,
 };
@@ -17,6 +20,8 @@ use crate::{
 /// The most integers and pointers that a function of the API takes.
 pub const MAX_INTEGERS: usize = 18;
 const IN_REGISTERS: usize = 6;
+/// Stack of a thread that records for one that ends.
+const RECORDING_STACK: usize = 1 << 20;
 
 /// The arguments of a call, as `miopen_shim_route_entry` lays them out on the stack. Those that the caller passed on the stack follow.
 #[repr(C)]
@@ -143,18 +148,14 @@ impl Step {
     }
 }
 
-thread_local! {
-    /// Set while the host works for a call of this thread: whatever MIOpen call comes in then is not the program's.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Decides about a routed call. Called by the assembly in `stubs` only.
 pub unsafe extern "C-unwind" fn decide(frame: &Frame) -> Verdict {
     let index = frame.index as usize;
     let Some(bound) = stubs::bound() else { return Verdict::done(errors::INTERNAL) };
     let native = bound.native(index);
-    // Before anything else: calls of native itself, of hipDNN and of its plugins are none of our business.
-    if INSIDE.get() || callers::is_internal(frame.return_address) {
+    let thread = ending::thread();
+    // Before anything else: calls of native itself, of hipDNN and of its plugins are none of our business; nor is what comes at the end.
+    if thread == Thread::Inside || callers::is_internal(frame.return_address) || ending::of_process() {
         return Verdict::native(native);
     }
     let Some(forwarding) = &bound.forwarding else {
@@ -162,6 +163,11 @@ pub unsafe extern "C-unwind" fn decide(frame: &Frame) -> Verdict {
         return Verdict::native(native);
     };
     let handler = bound.handler(index);
+    match thread {
+        Thread::New => begin_thread(forwarding),
+        Thread::Ending => return decide_late(frame, forwarding, native, handler),
+        Thread::Inside | Thread::Outside => {}
+    }
     if !matches!(handler, Some(Handler::Route(_) | Handler::Convolution(..))) {
         errors::unmark();
         if stubs::executes(index) {
@@ -185,6 +191,35 @@ pub unsafe extern "C-unwind" fn decide(frame: &Frame) -> Verdict {
     }
 }
 
+/// The thread's first call. Only what it has used before its end is noted is still there when it is.
+fn begin_thread(forwarding: &'static Forwarding) {
+    let _ = guarded(|| drop(forwarding.records.handles.pin()));
+    ending::watch_thread();
+    ending::set_thread(Thread::Outside);
+}
+
+/// A call from a destructor of a thread: it is native's. What it makes or destroys is recorded all the same, on a thread that can.
+fn decide_late(frame: &Frame, forwarding: &'static Forwarding, native: usize, handler: Option<Handler>) -> Verdict {
+    let recording = |work: &(dyn Fn() + Sync)| {
+        // Without a thread the record stays as it was, as it would without the call.
+        let _ = stack::on_another(RECORDING_STACK, || guarded(work));
+    };
+    errors::unmark();
+    match handler {
+        Some(Handler::Forget(forget)) => {
+            recording(&|| forget(frame, forwarding));
+            Verdict::native(native)
+        }
+        Some(Handler::Record(record)) => {
+            // SAFETY: the function of this export, with the caller's arguments.
+            let status = unsafe { call_native(native, &frame.arguments()) };
+            recording(&|| record(frame, forwarding, status == miopen_api::status::SUCCESS));
+            Verdict::done(u64::from(status.cast_unsigned()))
+        }
+        Some(Handler::Route(_) | Handler::Convolution(..)) | None => Verdict::native(native),
+    }
+}
+
 /// Follows the steps of a routed call. Native is called here, outside of everything that catches.
 fn proceed(frame: &Frame, forwarding: &'static Forwarding, native: usize, mut step: Option<Step>) -> Verdict {
     loop {
@@ -205,9 +240,10 @@ fn proceed(frame: &Frame, forwarding: &'static Forwarding, native: usize, mut st
 
 /// Runs our code for a call: panics end here (said once by the panic hook of the process), and calls that come back are recognised.
 fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
-    INSIDE.set(true);
+    let _until_done = cancellation::disabled();
+    let before = ending::set_thread(Thread::Inside);
     let result = catch_unwind(AssertUnwindSafe(work));
-    INSIDE.set(false);
+    ending::set_thread(before);
     result.ok()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! * `stubs`: the exported symbols, one jump each, and the slots they jump through.
 //! * `native`: finding and binding the native library. `callers`: whose calls are not the program's.
-//! * `frame`: a routed call as the machine sees it, and the boundary that no panic crosses.
+//! * `frame`: a routed call as the machine sees it, and the boundary that no panic crosses. `ending`: calls that come too late.
 //! * `routing`: which entry points are routed or recorded, and by what. `recording` and `records`: descriptors as their setters
 //!   made them, and what was searched for. `forwarding`: routed calls, handed to the host as problems. `convert`, `errors`: MIOpen's
 //!   numbers and statuses.
@@ -14,6 +14,7 @@
 
 mod callers;
 mod convert;
+mod ending;
 mod errors;
 mod forwarding;
 mod frame;

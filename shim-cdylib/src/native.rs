@@ -13,8 +13,13 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use miopen_api::{PRIVATE_SONAME, SONAME};
 use thiserror::Error;
 
+use crate::callers;
+
 /// The native library of a split install, which exports `<name>_impl`.
 const SPLIT: &str = "libMIOpen_private.so.1";
+
+/// How the file of the HIP runtime begins, whichever release it is of.
+const HIP: &str = "libamdhip64.so";
 
 /// Why no native library could be bound.
 #[derive(Debug, Error)]
@@ -114,7 +119,9 @@ fn is_ourselves(path: &Path) -> bool {
 
 /// Folders that may hold a stock MIOpen, in order.
 fn search_folders(settings: &Settings) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = settings.library_path.as_ref().map_or_else(Vec::new, split_paths);
+    // First where the HIP runtime of this process comes from: halves of two releases do not work together.
+    let mut folders: Vec<PathBuf> = callers::folder_of(HIP).into_iter().collect();
+    folders.extend(settings.library_path.iter().flat_map(split_paths));
     folders.extend(settings.rocm_path.iter().map(|rocm| rocm.join("lib")));
     folders.push("/opt/rocm/lib".into());
     folders.extend(["/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"].map(PathBuf::from));

@@ -1,22 +1,26 @@
 //! Which entry points are routed or recorded, and by what. One table; everything that is not in it is a jump to native.
 
-use std::{ffi::CStr, ptr::null_mut};
+use std::{
+    ffi::CStr,
+    ptr::null_mut,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
 use arrayvec::ArrayVec;
 use hipdnn_host::{
+    component,
     environment::{Family, Settings},
     forward::Host,
 };
 
 use crate::{
-    callers, errors,
+    callers, ending, errors,
     forwarding::{
         self, classic,
         directions::{self, Direction},
         find, find2, fusion, immediate,
     },
     frame::{Frame, Route, Step},
-    native::Native,
     recording::{activations, convolutions, find2 as recorded_find2, fusion as plans, handles, tensors},
     records::Records,
     stubs,
@@ -48,15 +52,26 @@ pub struct Forwarding {
 
 impl Forwarding {
     /// Prepares; loads nothing.
-    pub fn new(settings: Settings, native: &Native) -> Self {
-        if let Some(address) = native.symbol(c"miopenCreate") {
-            callers::add_module_of(address);
-        }
-        if settings.stats.is_some() {
+    pub fn new(settings: Settings) -> Self {
+        // A forked child comes here again, with what its parent registered.
+        static REGISTERED: AtomicBool = AtomicBool::new(false);
+        if settings.stats.is_some() && !REGISTERED.swap(true, Ordering::Relaxed) {
             // SAFETY: the function is ours, and the library is never unloaded.
             unsafe { libc::atexit(write_stats_at_exit) };
         }
-        Self { host: Host::new(settings, Box::new(callers::around_load)), records: Records::default() }
+        component::prepare();
+        Self { host: Host::new(settings, Box::new(around_load)), records: Records::default() }
+    }
+}
+
+/// Remembers which modules a load brings; and prepares for forks and for the end of the process again, since they may have done so too.
+fn around_load(load: &mut dyn FnMut()) {
+    callers::around_load(load);
+    // The first load brings the libraries, the second one the first handle and what it loads.
+    static LOADS: AtomicUsize = AtomicUsize::new(0);
+    if LOADS.fetch_add(1, Ordering::Relaxed) < 2 {
+        stubs::prepare_for_forks();
+        ending::watch_process();
     }
 }
 

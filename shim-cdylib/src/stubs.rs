@@ -6,16 +6,17 @@
 use std::{
     cell::Cell,
     ffi::CStr,
+    ptr::null_mut,
     sync::{
-        Once, OnceLock,
-        atomic::{AtomicUsize, Ordering},
+        Mutex, PoisonError,
+        atomic::{AtomicPtr, AtomicUsize, Ordering},
     },
 };
 
-use hipdnn_host::{environment::Settings, trace::say};
+use hipdnn_host::{cancellation, environment::Settings, gate, stack, trace::say};
 
 use crate::{
-    errors,
+    callers, errors,
     native::Native,
     routing::{self, Forwarding, Handler},
 };
@@ -116,6 +117,8 @@ unsafe extern "C" {
     static SLOTS: [AtomicUsize; COUNT];
     #[link_name = "miopen_shim_routed"]
     static ROUTED: [usize; COUNT];
+    #[link_name = "miopen_shim_unbound"]
+    static UNBOUND: [usize; COUNT];
 }
 
 /// What the first call found, for the life of the process.
@@ -124,12 +127,21 @@ pub struct Bound {
     handlers: [Option<Handler>; COUNT],
     /// Present if anything is forwarded.
     pub forwarding: Option<Forwarding>,
+    /// As they were read, for children: only if anything is forwarded.
+    settings: Option<Settings>,
 }
 
-/// The one piece of global state that the C ABI forces on us: its functions have no receiver.
-static BOUND: OnceLock<Bound> = OnceLock::new();
-/// Whether the slots were filled.
-static PUBLISHED: Once = Once::new();
+/// The one piece of global state that the C ABI forces on us: its functions have no receiver. Leaked on purpose: a call may be using it.
+static BOUND: AtomicPtr<Bound> = AtomicPtr::new(null_mut());
+/// In a forked child: what its parent had bound, of which the child keeps native's addresses and the settings.
+static INHERITED: AtomicPtr<Bound> = AtomicPtr::new(null_mut());
+/// Held by the thread that binds.
+static BINDING_LOCK: Mutex<()> = Mutex::new(());
+
+/// Stack that must be left on a thread that binds: the loader, and initialisers of native's that nobody knows.
+const BINDING_STACK: usize = 256 << 10;
+/// Stack of the thread that binds instead.
+const LARGE_STACK: usize = 8 << 20;
 
 thread_local! {
     static BINDING: Cell<bool> = const { Cell::new(false) };
@@ -155,14 +167,27 @@ impl Bound {
         }
         let native = native.ok();
         let natives = std::array::from_fn(|index| native_of(native.as_ref(), NAMES[index]));
-        let mut handlers = [None; COUNT];
-        let forwarding = native.filter(|_| settings.forwards_anything()).map(|native| Forwarding::new(settings, &native));
-        if let Some(forwarding) = &forwarding {
-            for (slot, name) in handlers.iter_mut().zip(NAMES) {
-                *slot = routing::handler(forwarding, name);
-            }
+        let forwards = native.is_some() && settings.forwards_anything() && !gate::is_disturbed();
+        if let Some(address) = native.filter(|_| forwards).and_then(|native| native.symbol(c"miopenCreate")) {
+            callers::add_module_of(address);
         }
-        Self { natives, handlers, forwarding }
+        Self::with(natives, forwards.then_some(settings))
+    }
+
+    /// What a forked child binds: the same libraries and settings, and nothing of what its parent recorded and built, which locks of
+    /// threads that the child does not have may guard. Native only, if the fork came in the middle of cold work.
+    fn of_child(parent: &Self) -> Self {
+        if gate::is_disturbed() {
+            say("this process was forked while another thread loaded, translated or built; it uses native MIOpen only");
+        }
+        let settings = parent.settings.as_ref().filter(|_| !gate::is_disturbed());
+        Self::with(parent.natives, settings.map(Settings::of_child))
+    }
+
+    fn with(natives: [usize; COUNT], settings: Option<Settings>) -> Self {
+        let forwarding = settings.clone().map(Forwarding::new);
+        let handlers = std::array::from_fn(|index| routing::handler(forwarding.as_ref()?, NAMES[index]));
+        Self { natives, handlers, forwarding, settings }
     }
 
     /// From the first failure of a forwarded call on, every entry point takes the long way: only so can the mark of that failure be taken
@@ -209,7 +234,8 @@ pub fn executes(index: usize) -> bool {
 
 /// What was bound. Only routed calls ask, and those exist only afterwards.
 pub fn bound() -> Option<&'static Bound> {
-    BOUND.get()
+    // SAFETY: null, or leaked by `settle`.
+    unsafe { BOUND.load(Ordering::Acquire).as_ref() }
 }
 
 /// The address that a native call of this name goes to: native's own, or what stands in for a function that native lacks.
@@ -228,16 +254,71 @@ fn stand_in(name: &CStr) -> usize {
 ///
 /// Called by the assembly above with the index of the export. A panic here would have nowhere to go, so none may leave.
 unsafe extern "C" fn bind(index: usize) -> usize {
+    let _until_bound = cancellation::disabled();
+    let target = if stack::is_growing() || stack::remaining() >= BINDING_STACK {
+        bind_here(index)
+    } else {
+        // Without a thread to be had there is no room to bind; the next call tries again.
+        stack::on_another(LARGE_STACK, || bind_here(index)).ok().flatten()
+    };
+    target.unwrap_or_else(|| stand_in(NAMES[index]))
+}
+
+fn bind_here(index: usize) -> Option<usize> {
     // A native library that calls its own API while it is being loaded would come back here and wait for itself.
     if BINDING.replace(true) {
-        return stand_in(NAMES[index]);
+        return None;
     }
-    let target = std::panic::catch_unwind(|| {
-        let bound = BOUND.get_or_init(Bound::new);
-        // Once: a late first call must not undo `watch_everything`. And only now, since routed calls ask for BOUND.
-        PUBLISHED.call_once(|| bound.publish());
-        bound.target(index)
-    });
+    let target = std::panic::catch_unwind(|| settle().target(index));
     BINDING.set(false);
-    target.unwrap_or_else(|_| stand_in(NAMES[index]))
+    target.ok()
+}
+
+/// What is bound, or is bound now. Who finds the lock taken waits until the slots are filled: only then may its call go on, for `publish`
+/// must not undo `watch_everything`.
+fn settle() -> &'static Bound {
+    let _inside = gate::enter();
+    // The one who held it when a disturbed child was forked may be gone.
+    let _lock = (!gate::is_disturbed()).then(|| BINDING_LOCK.lock().unwrap_or_else(PoisonError::into_inner));
+    if let Some(bound) = bound() {
+        return bound;
+    }
+    // SAFETY: null, or leaked by an earlier call of this function.
+    let parent = unsafe { INHERITED.load(Ordering::Acquire).as_ref() };
+    let new: &'static Bound = Box::leak(Box::new(parent.map_or_else(Bound::new, Bound::of_child)));
+    BOUND.store((&raw const *new).cast_mut(), Ordering::Release);
+    // Only now, since routed calls ask for BOUND.
+    new.publish();
+    new
+}
+
+/// Run by the loader: from now on forks wait for cold work, and children begin anew. Nothing else happens before the first call.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = prepare_for_forks;
+
+/// Handlers that are registered later run earlier before a fork. Once there are hipDNN and HIP, which may have handlers of their own that
+/// take locks that cold work waits for, this is called again; the handlers do no harm twice.
+pub extern "C" fn prepare_for_forks() {
+    // SAFETY: the functions are ours, and the library is never unloaded. Without memory for it, forks are what they are without us.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+}
+
+unsafe extern "C" fn before_fork() {
+    gate::before_fork();
+}
+
+unsafe extern "C" fn after_fork_in_parent() {
+    gate::after_fork_in_parent();
+}
+
+unsafe extern "C" fn after_fork_in_child() {
+    gate::after_fork_in_child();
+    let inherited = bound().filter(|bound| bound.forwarding.is_some());
+    let Some(inherited) = inherited else { return };
+    INHERITED.store((&raw const *inherited).cast_mut(), Ordering::Release);
+    BOUND.store(null_mut(), Ordering::Release);
+    // SAFETY: the tables are defined by the stubs' assembly with COUNT entries; slots are only accessed atomically.
+    let (slots, unbound) = unsafe { (&SLOTS, &UNBOUND) };
+    slots.iter().zip(unbound).for_each(|(slot, entry)| slot.store(*entry, Ordering::Release));
 }

@@ -12,19 +12,19 @@ mod v1;
 #[cfg(feature = "cranelift")]
 pub use interface::{Interface, interface_of};
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::OnceLock};
 
-use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use wasmtime::{
-    Engine, Store, StoreLimits, StoreLimitsBuilder,
+    Config, Engine, Store, StoreLimits, StoreLimitsBuilder,
     component::{Component, Linker},
 };
 
 use crate::{
     capabilities::Capabilities,
     graph::{ReceivedDecline, ReceivedGraph},
+    lock::Mutex,
     problem::Problem,
 };
 
@@ -43,6 +43,18 @@ static EMBEDDED_PRECOMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/t
 pub static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/translator.wasm"));
 /// Its SHA-256.
 static EMBEDDED_DIGEST: [u8; 32] = *include_bytes!(concat!(env!("OUT_DIR"), "/translator.sha256"));
+
+/// The engine's settings. wasmtime reads a variable when it makes them, so they are made when the environment is read.
+static CONFIG: OnceLock<Config> = OnceLock::new();
+
+/// Makes the settings now. No engine, no thread, no memory of WebAssembly.
+pub fn prepare() {
+    config();
+}
+
+fn config() -> &'static Config {
+    CONFIG.get_or_init(settings::config)
+}
 
 /// Why a component cannot be used, or did not answer.
 #[derive(Debug, Error)]
@@ -120,7 +132,7 @@ impl Translator {
 
     /// As [`Translator::embedded`], saying which stage is done: what a cold start costs is measured from here.
     pub fn embedded_observed(mut done: impl FnMut(Stage)) -> Result<Self, ComponentError> {
-        let engine = Engine::new(&settings::config()).map_err(load_error)?;
+        let engine = Engine::new(config()).map_err(load_error)?;
         done(Stage::Engine);
         // SAFETY: the bytes are part of this library, written by its own build script with the same wasmtime and the same settings;
         // nobody can have changed them without being able to change the library itself.
@@ -136,7 +148,7 @@ impl Translator {
     #[cfg(feature = "cranelift")]
     pub fn compile(wasm: &[u8]) -> Result<Self, ComponentError> {
         inspect(wasm)?;
-        let engine = Engine::new(&settings::config()).map_err(load_error)?;
+        let engine = Engine::new(config()).map_err(load_error)?;
         let component = Component::from_binary(&engine, wasm).map_err(load_error)?;
         Self::new(engine, component, Sha256::digest(wasm).into())
     }

@@ -4,7 +4,7 @@
 //! Nothing in these settings touches the process: no signal handlers (traps are explicit checks), no address-space reservation, no
 //! threads. Time is bounded by fuel, the stack by its own limit.
 
-use wasmtime::Config;
+use wasmtime::{Config, WasmBacktraceDetails};
 
 /// The triple that components are precompiled for. Naming it makes the compiler assume the baseline of the architecture instead of the
 /// build machine's processor.
@@ -27,6 +27,8 @@ pub fn config() -> Config {
         .consume_fuel(true)
         .max_wasm_stack(MAX_WASM_STACK)
         .wasm_backtrace_max_frames(None)
+        // Else a variable of wasmtime's decides, which would make the embedded component one of other settings.
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .native_unwind_info(false)
         .generate_address_map(false);
     config

@@ -7,6 +7,7 @@ use std::{
 
 use super::Host;
 use crate::{
+    gate,
     handle::HandleState,
     trace::{Census, say, write_stats},
 };
@@ -24,6 +25,8 @@ impl Host {
 
     /// A MIOpen handle is about to be destroyed: its plans and its hipDNN handle go first, its counts are kept.
     pub fn retire(&self, state: &HandleState) {
+        // Locks of hipDNN that are held here must not be found held by a forked child.
+        let _inside = gate::enter();
         let hip = self.backend.get().and_then(|b| b.as_ref().ok()).map(|b| &b.hip);
         state.lock().release(hip);
         state.count_into(&mut self.retired.lock());

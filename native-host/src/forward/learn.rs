@@ -7,6 +7,7 @@ use crate::{
     backend::{Handle, Library},
     component::Translator,
     environment::Settings,
+    gate,
     handle::{Known, ReadyPlan},
     hip::Hip,
     judge::judge,
@@ -19,13 +20,16 @@ use crate::{
     validate::ValidatedGraph,
 };
 
-/// Stack that must be left on the caller's thread before a component runs or a plan is built, in bytes: the component's own limit, and as much
-/// again for us.
+/// Stack that must be left on the caller's thread before anything is loaded, translated or built, in bytes: as much as a component may
+/// use, and as much again for us.
 const MIN_STACK: usize = 128 << 10;
 
 impl<'a> Work<'a> {
     /// Finds out what a problem is known for on this handle, and remembers it.
     pub(super) fn learn(&mut self, problem: &Problem<'_>, key: &KeyBuffer, alignment: usize) -> Result<usize, Stop> {
+        require_stack()?;
+        // A fork waits for all that is done here.
+        let _inside = gate::enter();
         let host = self.host;
         let backend = match host.backend.get() {
             Some(_) => host.backend()?,
@@ -42,7 +46,6 @@ impl<'a> Work<'a> {
         if backend.hip.is_capturing(self.state.stream()) {
             return Err(Stop::Host(HostRule::CaptureCold, "the plan is not built yet".into()));
         }
-        require_stack()?;
         // Another thread may be capturing: what is allocated for the plan is none of its capture's business.
         let _relaxed = backend.hip.relax_capture();
         self.bind(backend)?;
@@ -82,7 +85,6 @@ impl<'a> Work<'a> {
         if let Some(translated) = self.host.translations.get(key.words()) {
             return Ok(translated);
         }
-        require_stack()?;
         let host = self.host;
         let translator = match host.translator.get() {
             Some(_) => host.translator()?,
@@ -155,7 +157,7 @@ impl Host {
     }
 }
 
-/// Neither the translator nor hipDNN, when it builds a plan, says how much stack is enough.
+/// Neither the loader nor the translator nor hipDNN, when it builds a plan, says how much stack is enough.
 fn require_stack() -> Result<(), Stop> {
     let left = crate::stack::remaining();
     if left >= MIN_STACK {

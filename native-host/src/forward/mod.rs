@@ -14,8 +14,6 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
-use parking_lot::{Mutex, MutexGuard};
-
 use crate::{
     backend::{BackendError, Library},
     capabilities::Capabilities,
@@ -24,6 +22,7 @@ use crate::{
     handle::{Bound, HandleState, Known},
     hip::{Hip, Scratch},
     key::KeyBuffer,
+    lock::{Mutex, MutexGuard},
     lower::DEFAULT_ALIGNMENT,
     problem::Problem,
     rules::HostRule,
@@ -128,6 +127,7 @@ pub struct Host {
 impl Host {
     /// A host that has loaded nothing yet.
     pub fn new(settings: Settings, around_load: AroundLoad) -> Self {
+        let settings = settings.resolved();
         let trace = Trace::open(&settings);
         Self {
             settings,

@@ -9,6 +9,7 @@ pub mod stock;
 use std::{
     ffi::OsStr,
     fs,
+    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -48,6 +49,16 @@ impl Client {
         Self::compile_as(name, &["-shared", "-fPIC"])
     }
 
+    /// Compiles it with flags of the test's own.
+    pub fn compile_with(name: &str, flags: &[&str]) -> Result<Self> {
+        Self::compile_as(name, &[&["-rdynamic", "-D_GNU_SOURCE"], flags].concat())
+    }
+
+    /// Compiles it so that nothing links it with MIOpen: it opens the library itself.
+    pub fn compile_dynamic(name: &str) -> Result<Self> {
+        Self::compile_with(name, &["-DDYNAMIC", "-Wl,--as-needed"])
+    }
+
     fn compile_as(name: &str, flags: &[&str]) -> Result<Self> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients").join(name).with_extension("c");
         Self::compile_source(&source, &dist(), flags)
@@ -71,6 +82,11 @@ impl Client {
             .context("a C compiler is needed")?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(Self { folder })
+    }
+
+    /// The compiled file.
+    pub fn file(&self) -> PathBuf {
+        self.folder().join("client")
     }
 
     /// The folder of the client, for files of a test.
@@ -115,10 +131,15 @@ impl Run {
         self.env("MIOPEN_HIPDNN_FORWARDING", "1")
     }
 
-    /// Runs it to a normal end.
-    pub fn output(mut self, arguments: &[&str]) -> Result<Finished> {
+    /// Runs it to whatever end.
+    pub fn finish(mut self, arguments: &[&str]) -> Result<Finished> {
         let output = self.command.args(arguments).output()?;
-        let finished = Finished::from(output);
+        Ok(Finished::from(output))
+    }
+
+    /// Runs it to a normal end.
+    pub fn output(self, arguments: &[&str]) -> Result<Finished> {
+        let finished = self.finish(arguments)?;
         ensure!(finished.code == Some(0), "the client ended with {:?}\n{}\n{}", finished.code, finished.stdout, finished.stderr);
         Ok(finished)
     }
@@ -129,6 +150,8 @@ impl Run {
 pub struct Finished {
     /// Exit code, none for a signal.
     pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
     /// Standard output.
     pub stdout: String,
     /// Standard error.
@@ -138,7 +161,7 @@ pub struct Finished {
 impl From<Output> for Finished {
     fn from(output: Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        Self { code: output.status.code(), signal: output.status.signal(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 }
 

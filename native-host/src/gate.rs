@@ -1,0 +1,142 @@
+//! The gate around cold work: whatever may hold a lock that is not ours to reset (wasmtime's, the loader's, hipDNN's) happens inside it.
+//!
+//! A fork waits until nobody is inside, so that the child finds none of these locks held by a thread that it does not have. The warm path
+//! never comes here. Nobody waits for ever: work that takes long, or that waits for the thread that forks in a way we cannot know, must not
+//! hang the program; the child of a fork that gave up leaves hipDNN alone. A thread that forks while it is inside waits for the others only.
+
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+
+use crate::cancellation;
+
+/// How long a fork waits for cold work of other threads, and these for a fork.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long somebody who waits sleeps before looking again. Only ever at a fork.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// Threads inside.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// Forks under way; nobody enters meanwhile.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+/// In a child: other threads were inside when it was made.
+static DISTURBED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// How often this thread is inside.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A thread inside the gate, until dropped.
+pub struct Inside(());
+
+/// Enters; waits for a fork that is under way.
+pub fn enter() -> Inside {
+    let depth = DEPTH.get();
+    // Before anything is counted: a signal handler that forks in between must not wait for its own thread.
+    DEPTH.set(depth + 1);
+    if depth == 0 {
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        if is_forking() {
+            INSIDE.fetch_sub(1, Ordering::SeqCst);
+            wait_while(is_forking);
+            INSIDE.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    Inside(())
+}
+
+fn is_forking() -> bool {
+    FORKS.load(Ordering::SeqCst) != 0
+}
+
+fn wait_while(condition: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while condition() && begin.elapsed() < PATIENCE {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let depth = DEPTH.get() - 1;
+        if depth == 0 {
+            INSIDE.fetch_sub(1, Ordering::SeqCst);
+            // What comes next is the first use of what was made here: not in the middle of the fork that waited for it.
+            wait_while(is_forking);
+        }
+        DEPTH.set(depth);
+    }
+}
+
+/// Before a fork: waits until no other thread is inside, as long as that is reasonable.
+pub fn before_fork() {
+    // Sleeping is where a thread that is to be cancelled would end, and `fork` is not.
+    let _until_the_end = cancellation::disabled();
+    FORKS.fetch_add(1, Ordering::SeqCst);
+    wait_while(|| others() != 0);
+}
+
+/// After a fork, in the parent.
+pub fn after_fork_in_parent() {
+    FORKS.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// After a fork, in the child, whose only thread is this one.
+pub fn after_fork_in_child() {
+    if others() != 0 {
+        DISTURBED.store(true, Ordering::SeqCst);
+    }
+    INSIDE.store(own(), Ordering::SeqCst);
+    FORKS.store(0, Ordering::SeqCst);
+}
+
+/// Whether this process was forked in the middle of another thread's cold work: then nobody knows which locks are held for ever.
+pub fn is_disturbed() -> bool {
+    DISTURBED.load(Ordering::Relaxed)
+}
+
+fn own() -> usize {
+    usize::from(DEPTH.get() != 0)
+}
+
+fn others() -> usize {
+    INSIDE.load(Ordering::SeqCst).saturating_sub(own())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    // One test, because the gate is the process's.
+    #[test]
+    fn a_fork_waits_for_others_and_not_for_itself() {
+        let own = enter();
+        before_fork();
+        after_fork_in_parent();
+        drop(own);
+        let (entered, wait) = mpsc::channel();
+        let (leave, told) = mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            let (outer, inner) = (enter(), enter());
+            drop(inner);
+            entered.send(()).unwrap();
+            told.recv().unwrap();
+            drop(outer);
+        });
+        wait.recv().unwrap();
+        assert_eq!(others(), 1);
+        leave.send(()).unwrap();
+        before_fork();
+        assert_eq!(others(), 0);
+        let late = std::thread::spawn(|| drop(enter()));
+        after_fork_in_parent();
+        late.join().unwrap();
+        other.join().unwrap();
+        assert_eq!((INSIDE.load(Ordering::SeqCst), FORKS.load(Ordering::SeqCst)), (0, 0));
+    }
+}
