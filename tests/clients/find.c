@@ -1,8 +1,9 @@
 /* Convolutions in the classic style, the way PyTorch and ONNX Runtime call them: how much workspace, Find on the real tensors, and then
  * the algorithm of the best result with the memory that it names. All directions.
  *
- * usage: find WORD,... [N]   of plain benchmark deterministic request4 noworkspace short timed nofind misaligned shared other-handle captured,
- *                            and algorithm, which runs algorithm N in place of what Find says
+ * usage: find WORD,... [N]   of plain benchmark deterministic request4 noworkspace short timed nofind misaligned shared other-handle captured;
+ *                            noinput nooutput noalpha, which make a call without one first; and algorithm, which runs algorithm N in
+ *                            place of what Find says
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
 
@@ -34,20 +35,23 @@ static miopenStatus_t find(struct problem *p, enum direction direction, int requ
     }
 }
 
+static const float unscaled = 1;
+static const float *alpha = &unscaled;
+
 /* The union of a result holds the number that the direction's own enum has; all three enums agree in it. */
 static miopenStatus_t run(struct problem *p, enum direction direction, int algorithm, void *workspace, size_t bytes) {
     struct tensor *x = &p->x, *w = &p->w, *y = &p->y;
     miopenConvolutionDescriptor_t c = p->convolution;
-    float one = 1, zero = 0;
+    float zero = 0;
     switch (direction) {
     case FORWARD:
-        return miopenConvolutionForward(handle, &one, x->descriptor, x->data, w->descriptor, w->data, c,
+        return miopenConvolutionForward(handle, alpha, x->descriptor, x->data, w->descriptor, w->data, c,
                                         (miopenConvFwdAlgorithm_t)algorithm, &zero, y->descriptor, y->data, workspace, bytes);
     case BACKWARD_DATA:
-        return miopenConvolutionBackwardData(handle, &one, y->descriptor, y->data, w->descriptor, w->data, c,
+        return miopenConvolutionBackwardData(handle, alpha, y->descriptor, y->data, w->descriptor, w->data, c,
                                              (miopenConvBwdDataAlgorithm_t)algorithm, &zero, x->descriptor, x->data, workspace, bytes);
     default:
-        return miopenConvolutionBackwardWeights(handle, &one, y->descriptor, y->data, x->descriptor, x->data, c,
+        return miopenConvolutionBackwardWeights(handle, alpha, y->descriptor, y->data, x->descriptor, x->data, c,
                                                 (miopenConvBwdWeightsAlgorithm_t)algorithm, &zero, w->descriptor, w->data, workspace,
                                                 bytes);
     }
@@ -63,6 +67,17 @@ static void step(struct problem *p, enum direction direction, int algorithm, siz
         show(p, direction, run(p, direction, algorithm, workspace, bytes));
     }
     free(workspace);
+}
+
+/* What Find was asked for, but with a null pointer among the arguments. Later calls must not suffer from it. */
+static void step_without(struct problem *p, enum direction direction, int algorithm) {
+    struct problem lacking = *p;
+    if (is("noinput")) (direction == FORWARD ? &lacking.x : &lacking.y)->data = NULL;
+    if (is("nooutput")) output_of(&lacking, direction)->data = NULL;
+    if (is("noalpha")) alpha = NULL;
+    poison(p, direction);
+    show_refusal(p, direction, run(&lacking, direction, algorithm, NULL, 0));
+    alpha = &unscaled;
 }
 
 /* Calls a function of HIP, which a program that captures its stream is linked with. */
@@ -115,6 +130,7 @@ static void one(struct problem *p, enum direction direction, int stored) {
     miopenStatus_t status = find(p, direction, request, &count, perf, workspace, bytes, is("benchmark"));
     wait_for_device();
     free(workspace);
+    show_time();
     SAY("find %d, within what was asked for %d", status, count >= 1 && count <= request);
     if (status || count < 1 || count > request) return;
     SAY("count %d", count);
@@ -124,6 +140,7 @@ static void one(struct problem *p, enum direction direction, int stored) {
     for (int i = 0; i < count; i++) SAY("perf %d %zu", (int)perf[i].fwd_algo, perf[i].memory);
     for (int i = 0; i < count; i++) SAY("in the workspace %d, timed %d", perf[i].memory <= bytes, perf[i].time >= 0);
     struct problem moved = elsewhere(p, direction);
+    if (is("noinput") || is("nooutput") || is("noalpha")) step_without(&moved, direction, (int)perf[0].fwd_algo);
     if (is("captured")) step_captured(&moved, direction, (int)perf[0].fwd_algo, perf[0].memory);
     else if (is("algorithm")) step(&moved, direction, stored, bytes);
     else for (int i = 0; i < (is("request4") ? count : 1); i++) step(&moved, direction, (int)perf[i].fwd_algo, perf[i].memory);

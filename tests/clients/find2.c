@@ -1,8 +1,8 @@
 /* Convolutions in the find-2.0 style, the way MIGraphX calls them: a problem, its solution found on preallocated memory, saved as a blob;
  * then, there or in another process, loaded and run. All directions.
  *
- * usage: find2 WORD,... [FOLDER]   of plain many timed gone unprepared misaligned shared reordered described missing; writes each blob into
- *                                  the folder, if there is one
+ * usage: find2 WORD,... [FOLDER]   of plain many timed gone unprepared misaligned shared reordered described missing
+ *                                  undescribed; writes each blob into the folder, if there is one
  *        find2 load,... FOLDER     loads them from there, and runs them
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
@@ -91,17 +91,22 @@ static void ask(miopenSolution_t solution) {
 static void run(struct problem *p, enum direction direction, miopenSolution_t solution) {
     struct problem moved = elsewhere(p, direction);
     struct tensor *x = &moved.x, *w = &moved.w, *y = &moved.y;
+    miopenTensorDescriptor_t none = NULL;
     int given = is("described"), first = is("reordered") ? 2 : 0, last = 2 - first;
     miopenTensorArgument_t tensors[3];
     tensors[first] = (miopenTensorArgument_t){miopenTensorConvolutionX, given ? &x->descriptor : NULL, x->data};
     tensors[1] = (miopenTensorArgument_t){miopenTensorConvolutionW, given ? &w->descriptor : NULL, w->data};
     tensors[last] = (miopenTensorArgument_t){miopenTensorConvolutionY, given ? &y->descriptor : NULL, y->data};
+    /* A place for a descriptor, with none in it. */
+    if (is("undescribed")) tensors[first].descriptor = &none;
     size_t bytes = 0;
     CHECK(miopenGetSolutionWorkspaceSize(solution, &bytes));
     void *workspace = bytes > 0 ? allocate(bytes) : NULL;
     for (int i = 0; i < 2; i++) {
         poison(&moved, direction);
-        show(&moved, direction, miopenRunSolution(handle, solution, is("missing") ? 2 : 3, tensors, workspace, bytes));
+        miopenStatus_t status = miopenRunSolution(handle, solution, is("missing") ? 2 : 3, tensors, workspace, bytes);
+        if (is("undescribed")) show_refusal(&moved, direction, status);
+        else show(&moved, direction, status);
     }
     free(workspace);
 }

@@ -1,14 +1,13 @@
 /* A convolution with what follows it, in one call. As a fusion plan in the order of PyTorch (with `v2` that of XLA): the plan, its
  * operations, compilation, and then executions with arguments of their own. Or without a plan, in the fused call.
  *
- * usage: fusion plan CHAIN [WORD,...]   of v2 gone indexed incomplete timed; CHAIN is what follows the convolution, such as bias+relu,
+ * usage: fusion plan CHAIN [WORD,...]   of v2 gone indexed incomplete timed mistyped replanned; CHAIN is what follows the convolution, such as bias+relu,
  *                                       bias+leaky or norm+relu
  *        fusion call [WORD,...]         of half timed
  * Prints one line for each thing that a test may want to compare. */
 #include "problem.h"
 
-enum { MOST = 4, SETS = 2, Y = N * K * H * H };
-
+enum { MOST = 4, SETS = 2, REPLANNED = 2000, Y = N * K * H * H };
 
 /* The numbers of one set of arguments: per channel, but for the filter. */
 struct numbers {
@@ -152,6 +151,29 @@ static miopenStatus_t execute(struct problem *p, miopenFusionPlanDescriptor_t pl
     return status;
 }
 
+/* With an output of a type that was not planned. */
+static void execute_mistyped(struct problem *p, miopenFusionPlanDescriptor_t plan, miopenOperatorArgs_t args) {
+    miopenTensorDescriptor_t planned = p->y.descriptor;
+    CHECK(miopenCreateTensorDescriptor(&p->y.descriptor));
+    describe(p->y.descriptor, miopenHalf, p->y.dims, p->y.strides);
+    show_refusal(p, FORWARD, execute(p, plan, args));
+    CHECK(miopenDestroyTensorDescriptor(p->y.descriptor));
+    p->y.descriptor = planned;
+}
+
+/* One object for arguments may have served many plans, whose operations have been where later ones are. */
+static void replan(struct problem *p, miopenTensorDescriptor_t per_channel, miopenOperatorArgs_t args, const struct numbers *a) {
+    for (int i = 0; i < REPLANNED; i++) {
+        miopenFusionPlanDescriptor_t plan;
+        miopenFusionOpDescriptor_t convolution;
+        CHECK(miopenCreateFusionPlan(&plan, miopenVerticalFusion, p->x.descriptor));
+        CHECK(miopenCreateOpConvForward(plan, &convolution, p->convolution, p->w.descriptor));
+        add_operations(plan, per_channel);
+        set_arguments(args, convolution, a);
+        CHECK(miopenDestroyFusionPlan(plan));
+    }
+}
+
 /* A plan's operations have copies of their descriptors: what happens to the originals must not show. */
 static void spoil(struct problem *p, miopenTensorDescriptor_t per_channel) {
     int two[2] = {2, 2}, dims[4] = {1, 1, 1, 1};
@@ -170,17 +192,19 @@ static void planned(struct problem *p) {
     prepare(p, FORWARD);
     CHECK(miopenCreateTensorDescriptor(&per_channel));
     describe(per_channel, miopenFloat, dims, strides);
+    for (unsigned set = 0; set < SETS; set++) {
+        fill_numbers(&numbers[set], p, set);
+        CHECK(miopenCreateOperatorArgs(&args[set]));
+    }
+    if (is("replanned")) replan(p, per_channel, args[0], &numbers[1]);
     CHECK(miopenCreateFusionPlan(&plan, miopenVerticalFusion, p->x.descriptor));
     CHECK(miopenCreateOpConvForward(plan, &convolution, p->convolution, p->w.descriptor));
     add_operations(plan, per_channel);
     if (is("gone")) spoil(p, per_channel);
     if (is("indexed")) get_operations(plan, &convolution);
     SAY("compile %d", miopenCompileFusionPlan(handle, plan));
-    for (unsigned set = 0; set < SETS; set++) {
-        fill_numbers(&numbers[set], p, set);
-        CHECK(miopenCreateOperatorArgs(&args[set]));
-        set_arguments(args[set], convolution, &numbers[set]);
-    }
+    for (unsigned set = 0; set < SETS; set++) set_arguments(args[set], convolution, &numbers[set]);
+    if (is("mistyped")) execute_mistyped(p, plan, args[0]);
     /* Each with its own, then the first again; then with the other's numbers. */
     for (int i = 0; i < 3; i++) show_chain(p, &numbers[i % SETS], execute(p, plan, args[i % SETS]));
     set_arguments(args[0], convolution, &numbers[1]);

@@ -179,14 +179,28 @@ static inline void say_values(const float *values, size_t count) {
     printf("\n");
 }
 
-/* What an executing call said, once the device is done; with `timed`, whether its device time can be had. */
+/* With `timed`, whether the device time of the last call can be had. */
+static inline void show_time(void) {
+    float time = -1;
+    if (!is("timed")) return;
+    CHECK(miopenGetKernelTime(handle, &time));
+    SAY("device time %d", time > 0);
+}
+
+/* What an executing call said, once the device is done, and its time. */
 static inline void show_status(miopenStatus_t status) {
     wait_for_device();
     SAY("status %d, forwarded error %d", status, miopenGetLastForwardedError());
-    if (!is("timed")) return;
-    float time = -1;
-    CHECK(miopenGetKernelTime(handle, &time));
-    SAY("device time %d", time > 0);
+    show_time();
+}
+
+/* The same of a call that must be refused: the output stays poisoned. */
+static inline void show_refusal(struct problem *p, enum direction direction, miopenStatus_t status) {
+    struct tensor *out = output_of(p, direction);
+    size_t untouched = 0;
+    show_status(status);
+    while (untouched < out->count && isnan(out->data[untouched])) untouched++;
+    SAY("untouched %d", untouched == out->count);
 }
 
 /* Status, values and whether they are right, of one executing call. */

@@ -101,3 +101,76 @@ impl Finds {
         self.get(problem, |found| found.hipdnn)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_host::{
+        data_type::DataType,
+        problem::{ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, TensorDescriptor},
+    };
+    use miopen_api::fwd_algorithm::{DIRECT, WINOGRAD};
+
+    use super::*;
+
+    const OWN: Measurement = Measurement { milliseconds: 1.0, workspace: 0 };
+    const NATIVES: Listed = Listed { algorithm: WINOGRAD, workspace: 8 };
+    const PUT_OFF: NativeSearch = NativeSearch::PutOff { exhaustive: false };
+
+    fn done() -> NativeSearch {
+        NativeSearch::Done(vec![NATIVES])
+    }
+
+    /// The work on a problem that a handle knows by what was found in this order.
+    fn after(searches: impl IntoIterator<Item = NativeSearch>, check: impl FnOnce(&Finds, &ConvolutionProblem<'_>)) {
+        let fields = ConvolutionFields::initial(ConvolutionMode::Convolution, vec![0, 0], vec![1, 1], vec![1, 1]);
+        let (Ok(convolution), Ok(tensor)) =
+            (ConvolutionDescriptor::new(fields), TensorDescriptor::new(DataType::Float, None, &[1; 4], &[1; 4], 1, None))
+        else {
+            panic!("valid descriptors");
+        };
+        let direction = ConvolutionDirection::Forward;
+        let (x, w, y) = (&tensor, &tensor, &tensor);
+        let problem =
+            ConvolutionProblem { direction, convolution: &convolution, x, w, y, alpha: 1.0, beta: 0.0, algorithm: Some(DIRECT as u32) };
+        let finds = Finds::default();
+        searches.into_iter().for_each(|search| finds.found(&problem, OWN, search));
+        check(&finds, &problem);
+    }
+
+    fn native_alone_keeps_what_it_listed(finds: &Finds, problem: &ConvolutionProblem<'_>) {
+        assert!(finds.is_natives(problem, WINOGRAD) && !finds.is_natives(problem, DIRECT) && !finds.is_natives(problem, IMPLICIT_GEMM));
+        assert_eq!(finds.listed_hipdnn(problem), Some(done()));
+        assert_eq!(finds.measured(problem), Some(OWN));
+    }
+
+    #[test]
+    fn what_native_listed_stays_natives_whatever_is_searched_next() {
+        after([done(), PUT_OFF], native_alone_keeps_what_it_listed);
+        after([done(), PUT_OFF, PUT_OFF], native_alone_keeps_what_it_listed);
+    }
+
+    #[test]
+    fn a_search_that_was_put_off_may_be_made_up_for() {
+        after([PUT_OFF, done()], native_alone_keeps_what_it_listed);
+        after([PUT_OFF], |finds, problem| {
+            assert!(!finds.is_natives(problem, WINOGRAD));
+            assert_eq!(finds.listed_hipdnn(problem), Some(PUT_OFF));
+            finds.searched(problem, vec![NATIVES]);
+            native_alone_keeps_what_it_listed(finds, problem);
+        });
+    }
+
+    #[test]
+    fn a_later_search_of_natives_is_the_one_that_counts() {
+        after([NativeSearch::Done(vec![Listed { algorithm: DIRECT, workspace: 0 }]), done()], native_alone_keeps_what_it_listed);
+    }
+
+    #[test]
+    fn where_hipdnn_was_never_listed_native_alone_decides() {
+        after([], |finds, problem| {
+            finds.searched(problem, vec![NATIVES]);
+            assert!(!finds.is_natives(problem, WINOGRAD));
+            assert_eq!((finds.listed_hipdnn(problem), finds.measured(problem)), (None, None));
+        });
+    }
+}

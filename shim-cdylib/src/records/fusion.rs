@@ -120,3 +120,43 @@ impl PlannedOperation {
         Self { address, serial: NEXT.fetch_add(1, Ordering::Relaxed), step }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINKS: usize = 3;
+
+    fn bias(address: usize) -> OperatorArgument {
+        OperatorArgument::Bias { scaling: Scaling::NONE, bias: address }
+    }
+
+    fn bias_of(arguments: &OperatorArguments, operation: &PlannedOperation) -> Option<usize> {
+        match arguments.of(operation) {
+            Some(OperatorArgument::Bias { bias, .. }) => Some(bias),
+            _ => None,
+        }
+    }
+
+    /// As where plans are made and destroyed: their operations get the same addresses, in any order.
+    #[test]
+    fn arguments_of_operations_that_are_gone_make_room() {
+        let mut arguments = OperatorArguments::default();
+        let mut gone: Vec<PlannedOperation> = Vec::new();
+        for plan in 0..5000 {
+            let operation = |link| PlannedOperation::new(0x1000 + (plan + link) % LINKS, PlannedStep::Other("any"));
+            let operations: Vec<_> = (0..LINKS).map(operation).collect();
+            let value = |link| 10 * plan + link;
+            for (link, operation) in operations.iter().enumerate() {
+                assert_eq!(bias_of(&arguments, operation), None, "those of an earlier operation at this address are not its own");
+                arguments.set(operation.address, operation.serial, bias(0));
+                arguments.set(operation.address, operation.serial, bias(value(link)));
+            }
+            let found: Vec<_> = operations.iter().map(|operation| bias_of(&arguments, operation)).collect();
+            assert_eq!(found, (0..LINKS).map(|link| Some(value(link))).collect::<Vec<_>>());
+            assert!(gone.iter().all(|operation| bias_of(&arguments, operation).is_none()));
+            assert_eq!(arguments.set.len(), LINKS);
+            gone = operations;
+        }
+    }
+}

@@ -270,6 +270,23 @@ fn a_short_stack_declines_instead_of_overflowing() {
     assert!(std::thread::Builder::new().stack_size(120 << 10).spawn(run).unwrap().join().unwrap());
 }
 
+/// Building a plan needs stack too: what another handle has translated does not help.
+#[test]
+fn a_short_stack_declines_what_is_translated_already() {
+    let host = Arc::new(host());
+    let (first, second) = (host.register(null_mut()), host.register(null_mut()));
+    assert!(matches!(Setup::new(1, 0, 0).run(&host, &first), Outcome::Served));
+    let on_small_stack = || {
+        let (host, state) = (host.clone(), second.clone());
+        let run = move || Setup::new(1, 0, 0).run(&host, &state);
+        std::thread::Builder::new().stack_size(120 << 10).spawn(run).unwrap().join().unwrap()
+    };
+    assert!(matches!(on_small_stack(), Outcome::Native));
+    declined(&host, HostRule::StackShort);
+    assert!(matches!(Setup::new(1, 0, 0).run(&host, &second), Outcome::Served));
+    assert!(matches!(on_small_stack(), Outcome::Served));
+}
+
 #[test]
 fn missing_libraries_are_declines() {
     let host = host_with("libno_such_backend.so");

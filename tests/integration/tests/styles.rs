@@ -43,6 +43,9 @@ const DIRECT: &str = "1";
 /// Numbers of hipDNN's solutions.
 const RESERVED: std::ops::RangeInclusive<u64> = 0x6869_7044_4E4E_0000..=0x6869_7044_4E4E_FFFF;
 
+/// Native executes only what its own Find listed on the handle, like the real one. It cannot serve where a program does without Find.
+const STRICT_FIND: (&str, &str) = ("REFERENCE_MIOPEN_STRICT_FIND", "1");
+
 fn pair(client: &Client, arguments: &[&str]) -> Pair {
     Pair::run(client, arguments, &[]).unwrap()
 }
@@ -105,7 +108,7 @@ fn a_longer_list_begins_with_hipdnn_and_is_no_longer_than_natives() {
 
 #[test]
 fn an_algorithm_that_native_listed_stays_natives() {
-    let pair = pair(&CLASSIC, &["algorithm", DIRECT]);
+    let pair = Pair::run(&CLASSIC, &["algorithm", DIRECT], &[STRICT_FIND]).unwrap();
     pair.same(2 * CASES);
     pair.on.went(STEP, 2 * CASES, Native("host.policy.native-algorithm"));
     native_finds_before_it_steps(&pair.on);
@@ -130,7 +133,7 @@ fn a_step_without_find_is_hipdnns() {
 
 #[test]
 fn what_find_declines_is_natives_to_the_end() {
-    let pair = pair(&CLASSIC, &["deterministic"]);
+    let pair = Pair::run(&CLASSIC, &["deterministic"], &[STRICT_FIND]).unwrap();
     pair.same(2 * CASES);
     assert_eq!(pair.on.numbers("perf"), pair.off.numbers("perf"));
     pair.on.went(FIND, CASES, Native("conv.attribute.deterministic"));
@@ -140,14 +143,14 @@ fn what_find_declines_is_natives_to_the_end() {
 
 #[test]
 fn tensors_that_find_has_not_seen() {
-    let moved = pair(&CLASSIC, &["misaligned"]);
+    let moved = Pair::run(&CLASSIC, &["misaligned"], &[STRICT_FIND]).unwrap();
     moved.same(2 * CASES);
     moved.on.went(STEP, 2 * CASES, Hipdnn);
 }
 
 #[test]
 fn a_step_declined_after_find_is_found_by_native_first() {
-    let shared = pair(&CLASSIC, &["shared"]);
+    let shared = Pair::run(&CLASSIC, &["shared"], &[STRICT_FIND]).unwrap();
     shared.same(2 * CASES);
     finds_hipdnn(&shared.on);
     shared.on.went(STEP, 2 * CASES, Native("host.aliasing"));
@@ -155,7 +158,7 @@ fn a_step_declined_after_find_is_found_by_native_first() {
     // Put off, it is made up for once; what was found need not be found again.
     assert_eq!(shared.on.natives(FIND), CASES);
     for (what, both) in [("shared,request4", ""), ("shared", "both")] {
-        let shared = Pair::run(&CLASSIC, &[what], &[("MIOPEN_HIPDNN_FIND", both)]).unwrap();
+        let shared = Pair::run(&CLASSIC, &[what], &[("MIOPEN_HIPDNN_FIND", both), STRICT_FIND]).unwrap();
         shared.same(2 * CASES);
         assert_eq!(shared.on.natives(FIND), CASES, "{what} {both}");
         native_finds_before_it_steps(&shared.on);
@@ -166,7 +169,7 @@ fn a_step_declined_after_find_is_found_by_native_first() {
 #[test]
 fn an_engine_refused_after_find() {
     let fault = ("REFERENCE_HIPDNN_FAULT", "hipdnnBackendFinalize@EXECUTION_PLAN:2=8");
-    let pair = Pair::run(&CLASSIC, &["misaligned"], &[fault]).unwrap();
+    let pair = Pair::run(&CLASSIC, &["misaligned"], &[fault, STRICT_FIND]).unwrap();
     pair.same(2 * CASES);
     assert_eq!(pair.on.routed(FIND)[0].route, "hipdnn");
     pair.on.went(STEP, 2 * CASES, Native("host."));
@@ -178,10 +181,46 @@ fn an_engine_refused_after_find() {
 fn the_first_step_after_find_may_be_captured() {
     let hip = with_hip();
     for what in ["captured", "captured,noworkspace"] {
-        let pair = Pair::run(&CLASSIC, &[what], &[("LD_LIBRARY_PATH", &hip)]).unwrap();
+        let pair = Pair::run(&CLASSIC, &[what], &[("LD_LIBRARY_PATH", &hip), STRICT_FIND]).unwrap();
         pair.on.all_right(2 * CASES);
         pair.on.went(STEP, CASES, Hipdnn);
     }
+}
+
+/// Native's search is put off, so what it says of a null pointer has to be asked for; and a search that such a call made fail is none.
+#[test]
+fn a_step_without_an_argument_is_refused_as_by_native_and_harms_no_later_one() {
+    for lacking in ["noinput", "nooutput", "noalpha"] {
+        let plain = Pair::run(&CLASSIC, &[lacking], &[STRICT_FIND]).unwrap();
+        plain.same(2 * CASES);
+        assert!(plain.on.lines("untouched").iter().all(|line| *line == "untouched 1"), "{lacking}");
+        let statuses = plain.on.lines("status");
+        assert_eq!(statuses.iter().filter(|line| **line == "status 3, forwarded error 0").count(), CASES, "{lacking}: {statuses:?}");
+        let shared = Pair::run(&CLASSIC, &[&format!("{lacking},shared")], &[STRICT_FIND]).unwrap();
+        shared.same(2 * CASES);
+        let declined = shared.on.routed(STEP).iter().filter(|line| line.rule == "host.aliasing").count();
+        assert_eq!(declined, 2 * CASES, "{lacking}");
+    }
+}
+
+/// Where the plan cannot be built when the query comes, native's answer is enough, and the next call may build it.
+#[test]
+fn a_workspace_query_whose_plan_cannot_be_built_is_natives() {
+    const QUERY: &str = "miopenConvolutionForwardGetWorkSpaceSize";
+    let folder = tempfile::tempdir().unwrap();
+    let stats = folder.path().join("stats");
+    let fault = ("REFERENCE_HIPDNN_FAULT", "hipdnnBackendFinalize@ENGINEHEUR:1!=INTERNAL_ERROR");
+    let pair = Pair::run(&CLASSIC, &["plain"], &[fault, ("MIOPEN_HIPDNN_STATS", stats.to_str().unwrap())]).unwrap();
+    pair.same(2 * CASES);
+    assert_eq!(pair.on.lines("bytes")[0], pair.off.lines("bytes")[0]);
+    let queries = pair.on.routed(&[QUERY]);
+    assert_eq!((queries[0].route.as_str(), queries[0].rule.as_str()), ("native", "host.backend.build-failed"));
+    assert!(queries[1..].iter().all(|query| query.route == "hipdnn"), "{queries:?}");
+    pair.on.went(STEP, 2 * CASES, Hipdnn);
+    let stats: serde_json::Value = serde_json::from_str(&fs::read_to_string(stats).unwrap()).unwrap();
+    let calls = stats["calls"].as_object().unwrap();
+    assert_eq!(calls[QUERY]["declined"]["host.backend.build-failed"], 1, "{stats}");
+    assert!(calls.values().all(|call| call["failed"] == 0), "{stats}");
 }
 
 #[test]
@@ -285,6 +324,15 @@ fn an_execution_that_is_switched_off_takes_its_solution_along() {
     assert_eq!(pair.on.natives(&SOLVE[..1]), 2 * PROBLEMS);
 }
 
+/// Whoever is told of hipDNN's solution may ask which algorithm it is.
+#[test]
+fn without_its_algorithm_no_solution_is_listed() {
+    let pair = Pair::run(&IMMEDIATE, &["all"], &[("MIOPEN_DISABLE_HIPDNN_FOR", "miopenGetSolverIdConvAlgorithm")]).unwrap();
+    pair.same(2 * CASES);
+    assert_eq!(listed(&pair.on), listed(&pair.off));
+    pair.on.went(SOLVE, 2 * CASES, Native("host.policy.native-solution"));
+}
+
 // Find 2.0.
 
 #[test]
@@ -310,6 +358,15 @@ fn a_run_without_all_tensors_is_refused_everywhere() {
     let pair = pair(&FIND2, &["missing"]);
     assert_eq!(pair.on.lines("status"), pair.off.lines("status"));
     assert!(pair.on.lines("status").iter().all(|line| *line == "status 2, forwarded error 0"), "{:?}", pair.on.lines("status"));
+}
+
+#[test]
+fn a_run_with_a_place_for_a_descriptor_and_none_in_it_is_refused_everywhere() {
+    let pair = pair(&FIND2, &["undescribed"]);
+    pair.same(0);
+    assert_eq!(pair.on.lines("status"), ["status 3, forwarded error 0"; 4 * CASES]);
+    assert_eq!(pair.on.lines("untouched"), ["untouched 1"; 4 * CASES]);
+    pair.on.went(RUN, 4 * CASES, Native("host.descriptor.unrecorded"));
 }
 
 #[test]
@@ -413,6 +470,23 @@ fn a_plan_that_native_does_not_compile_is_refused_everywhere() {
 fn an_operation_without_arguments_is_refused_everywhere() {
     refused(&["bias+relu", "incomplete"], "compile 0");
     refused(&["bias", "incomplete"], "compile 0");
+}
+
+#[test]
+fn an_output_of_a_type_that_was_not_planned_is_refused_everywhere() {
+    for (what, execute) in [("mistyped", EXECUTE), ("mistyped,v2", EXECUTE_V2)] {
+        let pair = pair(&FUSION, &["plan", "bias+relu", what]);
+        pair.same(4 * PROBLEMS);
+        assert_eq!(pair.on.lines("untouched"), ["untouched 1"; PROBLEMS]);
+        let (declined, served): (Vec<_>, Vec<_>) = pair.on.routed(execute).into_iter().partition(|line| line.route == "native");
+        assert_eq!((declined.len(), served.len()), (PROBLEMS, 4 * PROBLEMS), "{declined:?}");
+        assert!(declined.iter().all(|line| line.rule == "host.fusion.incomplete"), "{declined:?}");
+    }
+}
+
+#[test]
+fn arguments_may_have_served_many_plans() {
+    planned(&["bias+relu", "replanned"], EXECUTE, Hipdnn);
 }
 
 /// The client's calls come in one order for each problem: first those whose scalars are 1 or 0, then the others.
@@ -541,6 +615,7 @@ fn device_times_are_hipdnns_in_every_style() {
     ] {
         let pair = Pair::run(client, arguments, &[]).unwrap();
         pair.same(pair.off.lines("right").len());
+        // Of Find too, where there is one.
         assert!(pair.on.lines("device").iter().all(|line| *line == "device time 1"), "{arguments:?}");
         assert_eq!(pair.on.natives(&["miopenGetKernelTime"]), 0, "{arguments:?}");
     }

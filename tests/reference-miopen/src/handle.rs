@@ -10,6 +10,7 @@ use hip_queue::HipError;
 use miopen_api::{status, tuning_policy};
 
 use crate::args::{New, Obj, Out, Raw, create, object};
+use crate::classic::finds::Finds;
 use crate::failure::{Failure, Outcome, bad, fail};
 
 /// A handle.
@@ -19,13 +20,16 @@ pub struct Handle {
     kernel_time: f32,
     tuning_policy: i32,
     allocator: [Raw; 3],
+    /// What classic calls may execute.
+    pub finds: Finds,
 }
 object!(Handle, 0x6d69_4861_6e64_6c65, "handle");
 
 impl Handle {
     fn with_stream(stream: Raw) -> Handle {
         let none = Raw(core::ptr::null_mut());
-        Handle { stream, profiling: false, kernel_time: 0.0, tuning_policy: tuning_policy::NONE, allocator: [none; 3] }
+        let finds = Finds::from_environment();
+        Handle { stream, profiling: false, kernel_time: 0.0, tuning_policy: tuning_policy::NONE, allocator: [none; 3], finds }
     }
 
     /// Queues work on the stream. Under profiling, waits for it and remembers how long it computed.

@@ -15,7 +15,8 @@
 //!
 //! It reports version 3.5.1. What is not implemented returns `miopenStatusNotImplemented` and says so on stderr.
 //! Where it differs from the real library on purpose:
-//! * a convolution without a Find before it is accepted (the real one returns status 7), and Find knows one algorithm without workspace;
+//! * a convolution without a Find before it is accepted (the real one returns status 7; so does this one with
+//!   `REFERENCE_MIOPEN_STRICT_FIND`, see `classic::finds`), and Find knows one algorithm without workspace;
 //! * there is one solution, with a number that no real solver has and without workspace, in `immediate` and `find2`;
 //! * any alpha and beta are computed (the real one returns status 6 to most of them in two dimensions, and in bias calls);
 //! * int8 saturates as int8 output; what the real one does with numbers that do not fit depends on the kernel;

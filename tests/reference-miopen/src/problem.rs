@@ -53,6 +53,12 @@ impl OwnProblem {
 }
 
 impl Problem<'_> {
+    /// With copies.
+    pub fn own(&self) -> OwnProblem {
+        let Problem { direction, x, w, y, conv } = *self;
+        OwnProblem { direction, x: x.clone(), w: w.clone(), y: y.clone(), conv: conv.clone() }
+    }
+
     /// Whether there is a solution. What is the caller's mistake in any case stays a failure.
     pub fn is_applicable(&self) -> Result<bool, Failure> {
         match self.check() {

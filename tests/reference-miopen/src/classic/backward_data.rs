@@ -56,7 +56,7 @@ pub fn miopenFindConvolutionBackwardDataAlgorithm(
     call.find(handle, bwd_data_algorithm::DIRECT, requested, &returned, &results)
 }
 
-/// The real library wants a Find of the same problem on this handle first, else status 7; this one does not insist.
+/// The real library wants a Find of the same problem on this handle first, else status 7; this one insists only if asked to, see `finds`.
 #[allow(clippy::too_many_arguments)]
 pub fn miopenConvolutionBackwardData(
     handle: Obj<Handle>,
@@ -66,7 +66,7 @@ pub fn miopenConvolutionBackwardData(
     w_desc: Obj<Tensor>,
     w: Raw,
     conv: Obj<Convolution>,
-    _algorithm: i32,
+    algorithm: i32,
     beta: Raw,
     dx_desc: Obj<Tensor>,
     dx: Raw,
@@ -76,5 +76,5 @@ pub fn miopenConvolutionBackwardData(
     present(&conv)?;
     let (dy, w, dx) = ((dy_desc, dy), (w_desc, w), (dx_desc, dx));
     let call = Call { direction: Direction::BackwardData, x: dx, w, y: dy, conv };
-    call.execute(handle, alpha, beta)
+    call.execute(handle, algorithm, alpha, beta)
 }

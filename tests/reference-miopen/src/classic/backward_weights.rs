@@ -72,7 +72,7 @@ pub fn miopenFindConvolutionBackwardWeightsAlgorithm(
     call.find(handle, bwd_weights_algorithm::DIRECT, requested, &returned, &results)
 }
 
-/// The real library wants a Find of the same problem on this handle first, else status 7; this one does not insist.
+/// The real library wants a Find of the same problem on this handle first, else status 7; this one insists only if asked to, see `finds`.
 #[allow(clippy::too_many_arguments)]
 pub fn miopenConvolutionBackwardWeights(
     handle: Obj<Handle>,
@@ -82,7 +82,7 @@ pub fn miopenConvolutionBackwardWeights(
     x_desc: Obj<Tensor>,
     x: Raw,
     conv: Obj<Convolution>,
-    _algorithm: i32,
+    algorithm: i32,
     beta: Raw,
     dw_desc: Obj<Tensor>,
     dw: Raw,
@@ -91,5 +91,5 @@ pub fn miopenConvolutionBackwardWeights(
 ) -> Outcome {
     let (dy, x, dw) = ((dy_desc, dy), (x_desc, x), (dw_desc, dw));
     let call = Call { direction: Direction::BackwardWeights, x, w: dw, y: dy, conv };
-    call.execute(handle, alpha, beta)
+    call.execute(handle, algorithm, alpha, beta)
 }

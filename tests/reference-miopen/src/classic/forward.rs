@@ -56,7 +56,7 @@ pub fn miopenFindConvolutionForwardAlgorithm(
     call.find(handle, fwd_algorithm::DIRECT, requested, &returned, &results)
 }
 
-/// The real library wants a Find of the same problem on this handle first, else status 7; this one does not insist.
+/// The real library wants a Find of the same problem on this handle first, else status 7; this one insists only if asked to, see `finds`.
 #[allow(clippy::too_many_arguments)]
 pub fn miopenConvolutionForward(
     handle: Obj<Handle>,
@@ -66,7 +66,7 @@ pub fn miopenConvolutionForward(
     w_desc: Obj<Tensor>,
     w: Raw,
     conv: Obj<Convolution>,
-    _algorithm: i32,
+    algorithm: i32,
     beta: Raw,
     y_desc: Obj<Tensor>,
     y: Raw,
@@ -76,5 +76,5 @@ pub fn miopenConvolutionForward(
     present(&conv)?;
     let (x, w, y) = ((x_desc, x), (w_desc, w), (y_desc, y));
     let call = Call { direction: Direction::Forward, x, w, y, conv };
-    call.execute(handle, alpha, beta)
+    call.execute(handle, algorithm, alpha, beta)
 }

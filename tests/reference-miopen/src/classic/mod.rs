@@ -13,6 +13,7 @@ use crate::tensor::Tensor;
 
 pub mod backward_data;
 pub mod backward_weights;
+pub mod finds;
 pub mod forward;
 
 /// A tensor as a call has it: its descriptor, and where its elements are.
@@ -60,11 +61,12 @@ impl Call {
         [self.x.1, self.w.1, self.y.1]
     }
 
-    /// Computes, in the order of the handle's stream.
-    pub fn execute(&self, mut handle: Obj<Handle>, alpha: Raw, beta: Raw) -> Outcome {
+    /// Computes, in the order of the handle's stream. Scalars, which may not be null, are looked at last.
+    pub fn execute(&self, mut handle: Obj<Handle>, algorithm: i32, alpha: Raw, beta: Raw) -> Outcome {
         let handle = handle.get_mut()?;
         let problem = self.problem()?;
         problem.check()?;
+        handle.finds.check(&problem, algorithm)?;
         let work = problem.work(self.memory(), scale(alpha, beta, problem.output().data_type)?)?;
         handle.queue(move || work.run())
     }
@@ -86,6 +88,7 @@ impl Call {
         problem.check()?;
         let work = problem.work(self.memory(), Scale::PLAIN)?;
         let time = handle.measure(move || work.run())?;
+        handle.finds.add(&problem, algorithm);
         returned.put(1)?;
         results.put(ConvAlgoPerf { algorithm, time, memory: 0 })
     }

@@ -2,10 +2,11 @@
 
 use core::ptr::null_mut;
 
-use miopen_api::data_type;
+use miopen_api::{data_type, fwd_algorithm};
 
-use super::case::{Case, DIRECTIONS, Direction, PLAIN, Tensors, call, find, indices};
+use super::case::{Case, DIRECTIONS, Direction, PLAIN, Tensors, call, channels_last, find, indices};
 use super::{Pointer, a, code, handle, p, tensor_of};
+use crate::args::Obj;
 use crate::classic::backward_data::*;
 use crate::classic::backward_weights::*;
 use crate::classic::forward::*;
@@ -110,6 +111,44 @@ fn find_runs_and_reports() {
         assert!(indices(&output.dims).all(|at| output.get(&at).is_finite()), "the output is overwritten");
         assert_eq!(find(good.handle, direction, good.operands, good.conv, 0).0, 3);
     }
+}
+
+/// Which the environment asks for, and here the test.
+#[test]
+fn a_strict_handle_executes_only_what_find_listed() {
+    let (mut alpha, mut beta) = (1f32, 0f32);
+    let scalars = [p(&mut alpha), p(&mut beta)];
+    let run = |c: &Call, direction| call(c.handle, direction, scalars[0], scalars[1], c.operands, c.conv);
+    for direction in DIRECTIONS {
+        let mut tensors = PLAIN.tensors();
+        let good = Call::new(&PLAIN, &mut tensors);
+        a::<Obj<Handle>>(good.handle).get_mut().unwrap().finds.insist();
+        assert_eq!(run(&good, direction), 7, "before Find");
+        assert_eq!(find(good.handle, direction, good.operands, good.conv, 1).0, 0);
+        assert_eq!(run(&good, direction), 0);
+        let [x, w, y] = good.operands;
+        assert_eq!(call(good.handle, direction, scalars[0], scalars[1], [(x.0, null_mut()), w, y], good.conv), 3, "no memory");
+        assert_eq!(call(good.handle, direction, null_mut(), scalars[1], good.operands, good.conv), 3, "no scalar");
+        let strides = channels_last(PLAIN.x);
+        assert_eq!(run(&good.with(0, tensor_of(data_type::FLOAT, PLAIN.x, Some(&strides))), direction), 7, "another problem");
+        assert_eq!(run(&Call { handle: handle(), ..good }, direction), 0, "a handle that does not insist");
+    }
+}
+
+#[test]
+fn a_strict_handle_does_not_execute_another_algorithm() {
+    let (mut alpha, mut beta) = (1f32, 0f32);
+    let mut tensors = PLAIN.tensors();
+    let good = Call::new(&PLAIN, &mut tensors);
+    a::<Obj<Handle>>(good.handle).get_mut().unwrap().finds.insist();
+    assert_eq!(find(good.handle, Direction::Forward, good.operands, good.conv, 1).0, 0);
+    let [(x, xp), (w, wp), (y, yp)] = good.operands;
+    let (h, c, none) = (good.handle, good.conv, null_mut());
+    let mut run = |algorithm| {
+        let (alpha, beta) = (p(&mut alpha), p(&mut beta));
+        code(miopenConvolutionForward(a(h), a(alpha), a(x), a(xp), a(w), a(wp), a(c), algorithm, a(beta), a(y), a(yp), a(none), 0))
+    };
+    assert_eq!([run(fwd_algorithm::DIRECT), run(fwd_algorithm::IMPLICIT_GEMM)], [0, 7]);
 }
 
 #[test]
