@@ -106,7 +106,8 @@ static void one(struct problem *p, enum direction direction, uint64_t stored) {
         /* Frameworks keep it as a signed number, and 0 for none. */
         SAY("positive %d, timed %d", (int64_t)s->solution_id > 0, s->time >= 0);
         miopenConvAlgorithm_t algorithm = (miopenConvAlgorithm_t)-1;
-        SAY("algorithm status %d, as listed %d", miopenGetSolverIdConvAlgorithm(s->solution_id, &algorithm), algorithm == s->algorithm);
+        miopenStatus_t status = miopenGetSolverIdConvAlgorithm(s->solution_id, &algorithm);
+        SAY("algorithm status %d, as listed %d", status, algorithm == s->algorithm);
     }
     struct problem moved = elsewhere(p, direction);
     if (is("stored")) {
