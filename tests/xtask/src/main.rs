@@ -40,7 +40,8 @@ enum Task {
     },
     /// Runs the cases from the field with forwarding off, on, and strict, and fails if they differ where they should not.
     Parity,
-    /// Drives the committed corpus, in the directions that its lines ask for, under both engine profiles and compares what came of it with the README's tables.
+    /// Drives the committed corpus, in the directions that its lines ask for, under both engine profiles, and compares what came of it with
+    /// the README's tables.
     Corpus {
         /// Write the tables into the README instead.
         #[arg(long)]

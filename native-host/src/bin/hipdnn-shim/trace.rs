@@ -28,7 +28,8 @@ pub struct Phases {
 /// One routed call.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Event {
-    call: String,
+    /// The MIOpen function.
+    pub call: String,
     /// `hipdnn`, `native` or `failed`.
     pub route: String,
     /// Rule of a decline.
@@ -97,12 +98,12 @@ impl TraceFile {
         }
     }
 
-    /// The events of a MIOpen function, in order. Lines of other kinds are passed over.
-    pub fn events(&self, call: &str) -> Vec<Event> {
+    /// What became of all routed calls, in order. Lines of other kinds are passed over.
+    pub fn events(&self) -> Vec<Event> {
         let mut text = String::new();
         let mut file = &self.file;
         let read = file.seek(SeekFrom::Start(self.start)).and_then(|_| file.read_to_string(&mut text));
-        if read.is_ok() { events(&text, call) } else { Vec::new() }
+        if read.is_ok() { events(&text) } else { Vec::new() }
     }
 }
 
@@ -112,8 +113,8 @@ impl Drop for TraceFile {
     }
 }
 
-fn events(text: &str, call: &str) -> Vec<Event> {
-    text.lines().filter_map(|line| serde_json::from_str::<Event>(line).ok()).filter(|event| event.call == call).collect()
+fn events(text: &str) -> Vec<Event> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 #[cfg(test)]
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_lines_of_the_call_count() {
+    fn only_lines_of_calls_count() {
         let text = concat!(
             r#"{"call":"miopenFindConvolutionForwardAlgorithm","route":"hipdnn","rule":null,"message":null,"status":0,"cold":true}"#,
             "\nnot json\n",
@@ -129,17 +130,17 @@ mod tests {
             r#""cold":true,"engine":null,"notes":["n"],"phases_us":{"handle":1.0,"translate":2.5}}"#,
             "\n",
         );
-        let events = events(text, "miopenConvolutionForward");
-        assert_eq!(events.len(), 1);
-        assert_eq!((events[0].route.as_str(), events[0].rule.as_deref()), ("native", Some("conv.scaling.beta")));
-        assert_eq!(events[0].phases_us, Phases { translate: Some(2.5), plan: None });
+        let events = events(text);
+        assert_eq!((events.len(), events[0].call.as_str()), (2, "miopenFindConvolutionForwardAlgorithm"));
+        assert_eq!((events[1].route.as_str(), events[1].rule.as_deref()), ("native", Some("conv.scaling.beta")));
+        assert_eq!(events[1].phases_us, Phases { translate: Some(2.5), plan: None });
     }
 
     #[test]
     fn a_temporary_file_does_not_stay() {
         let file = TraceFile::temporary().unwrap();
         let path = file.path().to_path_buf();
-        assert!(path.exists() && file.events("any").is_empty());
+        assert!(path.exists() && file.events().is_empty());
         drop(file);
         assert!(!path.exists());
     }

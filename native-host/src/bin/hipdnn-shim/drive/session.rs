@@ -174,9 +174,13 @@ fn set_environment(settings: &Settings, trace: Option<&Path>) {
     }
 }
 
-/// What the trace says about the measured calls. The first is the cold one; a later one that went another way replaces its route.
+/// What the trace says about the measured calls. The first counts; a later one that went another way replaces its route.
 fn fill_route(record: &mut Record, direction: Direction, trace: Option<&TraceFile>, forwarding: bool) {
-    let events = trace.map(|file| file.events(calls(direction).execute)).unwrap_or_default();
+    let all = trace.map(TraceFile::events).unwrap_or_default();
+    // Whichever call came first built the plan: usually a query or Find.
+    record.translate_us = all.iter().find_map(|event| event.phases_us.translate);
+    record.plan_us = all.iter().find_map(|event| event.phases_us.plan);
+    let events: Vec<_> = all.iter().filter(|event| event.call == calls(direction).execute).collect();
     let Some(cold) = events.first() else {
         record.route = if forwarding && trace.is_none() { "unknown" } else { "off" }.into();
         if forwarding {
@@ -189,8 +193,6 @@ fn fill_route(record: &mut Record, direction: Direction, trace: Option<&TraceFil
     record.message = cold.message.clone();
     record.engine = cold.engine.clone();
     record.notes = cold.notes.clone();
-    record.translate_us = cold.phases_us.translate;
-    record.plan_us = cold.phases_us.plan;
     if let Some(other) = events.iter().find(|event| event.route != cold.route) {
         // The worst counts: a failure that shows only later is one.
         record.route = other.route.clone();
