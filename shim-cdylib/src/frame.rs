@@ -175,19 +175,34 @@ pub unsafe extern "C-unwind" fn decide(frame: &Frame) -> Verdict {
         }
     }
     match handler {
-        None => Verdict::native(native),
         Some(Handler::Route(route)) => proceed(frame, forwarding, native, guarded(|| route(frame, forwarding))),
         Some(Handler::Convolution(direction, route)) => proceed(frame, forwarding, native, guarded(|| route(direction, frame, forwarding))),
+        other => recorded(frame, forwarding, native, other, |work| {
+            let _ = guarded(work);
+        }),
+    }
+}
+
+/// A call that is native's, and whose arguments may be recorded. `run` is who runs our part.
+fn recorded(
+    frame: &Frame,
+    forwarding: &'static Forwarding,
+    native: usize,
+    handler: Option<Handler>,
+    run: impl FnOnce(&(dyn Fn() + Sync)),
+) -> Verdict {
+    match handler {
         Some(Handler::Forget(forget)) => {
-            let _ = guarded(|| forget(frame, forwarding));
+            run(&|| forget(frame, forwarding));
             Verdict::native(native)
         }
         Some(Handler::Record(record)) => {
             // SAFETY: the function of this export, with the caller's arguments.
             let status = unsafe { call_native(native, &frame.arguments()) };
-            let _ = guarded(|| record(frame, forwarding, status == miopen_api::status::SUCCESS));
+            run(&|| record(frame, forwarding, status == miopen_api::status::SUCCESS));
             Verdict::done(u64::from(status.cast_unsigned()))
         }
+        Some(Handler::Route(_) | Handler::Convolution(..)) | None => Verdict::native(native),
     }
 }
 
@@ -200,24 +215,11 @@ fn begin_thread(forwarding: &'static Forwarding) {
 
 /// A call from a destructor of a thread: it is native's. What it makes or destroys is recorded all the same, on a thread that can.
 fn decide_late(frame: &Frame, forwarding: &'static Forwarding, native: usize, handler: Option<Handler>) -> Verdict {
-    let recording = |work: &(dyn Fn() + Sync)| {
+    errors::unmark();
+    recorded(frame, forwarding, native, handler, |work| {
         // Without a thread the record stays as it was, as it would without the call.
         let _ = stack::on_another(RECORDING_STACK, || guarded(work));
-    };
-    errors::unmark();
-    match handler {
-        Some(Handler::Forget(forget)) => {
-            recording(&|| forget(frame, forwarding));
-            Verdict::native(native)
-        }
-        Some(Handler::Record(record)) => {
-            // SAFETY: the function of this export, with the caller's arguments.
-            let status = unsafe { call_native(native, &frame.arguments()) };
-            recording(&|| record(frame, forwarding, status == miopen_api::status::SUCCESS));
-            Verdict::done(u64::from(status.cast_unsigned()))
-        }
-        Some(Handler::Route(_) | Handler::Convolution(..)) | None => Verdict::native(native),
-    }
+    })
 }
 
 /// Follows the steps of a routed call. Native is called here, outside of everything that catches.

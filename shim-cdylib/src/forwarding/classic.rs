@@ -8,7 +8,7 @@ use hipdnn_host::{
 };
 use miopen_api::{ConvAlgoPerf, status};
 
-use super::{Asked, Place, directions::Direction, pointers, scalar, unmade, unrecorded, with_problem};
+use super::{Asked, Listing, directions::Direction, pointers, scalar, unmade, unrecorded, with_problem};
 use crate::{
     errors,
     frame::{Arguments, Frame, Step},
@@ -117,9 +117,8 @@ fn search(
     let operands = Problem::Convolution(*problem).operands().unwrap_or_default();
     let bytes = operands.iter().find(|operand| operand.written).and_then(|operand| operand.tensor.extent_bytes());
     let Some(output) = bytes.and_then(|bytes| forwarding.host.scratch(usize::try_from(bytes).ok()?)) else { return Step::Native };
-    let found = Place::new((0i32, [ConvAlgoPerf::default(); SEARCHED]));
-    // SAFETY: the fields of a live allocation; only their addresses are taken.
-    let [count, results] = unsafe { [(&raw mut (*found.0).0).expose_provenance(), (&raw mut (*found.0).1).expose_provenance()] };
+    let found = Listing::<i32, ConvAlgoPerf, SEARCHED>::new();
+    let [count, results] = found.arguments();
     let classic = |n: usize| frame.integer(n);
     let arguments = Arguments::new(&[
         classic(0),
@@ -131,8 +130,8 @@ fn search(
         classic(RESULT),
         output.address() as u64,
         SEARCHED as u64,
-        count as u64,
-        results as u64,
+        count,
+        results,
         classic(WORKSPACE),
         classic(WORKSPACE_BYTES),
         u64::from(exhaustive),
@@ -143,9 +142,7 @@ fn search(
             // What native's Find would have answered the caller, who would not have come this far.
             return Step::status(status);
         }
-        let (count, results) = found.read();
-        let count = usize::try_from(count).unwrap_or(0).min(SEARCHED);
-        let listed: Vec<Listed> = results[..count].iter().map(Listed::from).collect();
+        let listed: Vec<Listed> = found.read().iter().map(Listed::from).collect();
         let then = |record: &HandleRecord, problem: ConvolutionProblem<'_>| {
             record.finds.searched(&problem, listed.clone());
             with_listed(direction, frame, forwarding, &record.state, &listed)

@@ -10,7 +10,7 @@ use hipdnn_host::{
 use miopen_api::{ConvSolution, status};
 
 use super::{
-    Asked, IMPLICIT_GEMM, Place, conclude, directions::Direction, own_workspace, pointers, query_unrecorded, unrecorded, with_problem,
+    Asked, IMPLICIT_GEMM, Listing, conclude, directions::Direction, own_workspace, pointers, query_unrecorded, unrecorded, with_problem,
 };
 use crate::{
     errors,
@@ -191,15 +191,13 @@ fn natives(
     descriptors: [usize; 5],
     then: impl FnOnce(&Frame, &'static Forwarding, &[ConvSolution]) -> Step + 'static,
 ) -> Step {
-    let found = Place::new((0usize, [ConvSolution::default(); CONSIDERED]));
-    // SAFETY: the fields of a live allocation; only their addresses are taken.
-    let [count, solutions] = unsafe { [(&raw mut (*found.0).0).expose_provenance(), (&raw mut (*found.0).1).expose_provenance()] };
+    let found = Listing::<usize, ConvSolution, CONSIDERED>::new();
+    let [count, solutions] = found.arguments();
     let [handle, a, b, convolution, c] = descriptors.map(|n| frame.integer(n));
-    let arguments = Arguments::new(&[handle, a, b, convolution, c, CONSIDERED as u64, count as u64, solutions as u64]);
+    let arguments = Arguments::new(&[handle, a, b, convolution, c, CONSIDERED as u64, count, solutions]);
     Step::call(direction.names.list, arguments, move |frame, forwarding, status| {
-        let (count, solutions) = found.read();
-        let listed = if status == status::SUCCESS { &solutions[..count.min(CONSIDERED)] } else { &[] };
-        then(frame, forwarding, listed)
+        let listed = if status == status::SUCCESS { found.read() } else { Vec::new() };
+        then(frame, forwarding, &listed)
     })
 }
 

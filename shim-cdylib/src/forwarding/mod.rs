@@ -174,6 +174,28 @@ impl<T: Clone> Place<T> {
     }
 }
 
+/// A list that native is asked for: its length and up to `N` entries.
+struct Listing<C, T, const N: usize>(Place<(C, [T; N])>);
+
+impl<C: Copy + Default + TryInto<usize>, T: Copy + Default, const N: usize> Listing<C, T, N> {
+    fn new() -> Self {
+        Self(Place::new((C::default(), [T::default(); N])))
+    }
+
+    /// What native is told: where the length and where the entries go.
+    fn arguments(&self) -> [u64; 2] {
+        let list = self.0.0;
+        // SAFETY: the fields of a live allocation; only their addresses are taken.
+        unsafe { [(&raw mut (*list).0).expose_provenance() as u64, (&raw mut (*list).1).expose_provenance() as u64] }
+    }
+
+    /// What native, which succeeded, wrote.
+    fn read(&self) -> Vec<T> {
+        let (count, entries) = self.0.read();
+        entries[..count.try_into().unwrap_or(0).min(N)].to_vec()
+    }
+}
+
 impl<T> Drop for Place<T> {
     fn drop(&mut self) {
         // SAFETY: made from a box, given back once.

@@ -7,7 +7,7 @@ pub mod pair;
 pub mod stock;
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs,
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
@@ -15,6 +15,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use hipdnn_host::{environment::Settings, forward::Host};
 
 /// The layout that `cargo xtask dist` makes.
 pub fn dist() -> PathBuf {
@@ -31,6 +32,19 @@ pub fn shim() -> PathBuf {
 /// A library of the reference set.
 pub fn reference(name: &str) -> PathBuf {
     dist().join("lib/reference").join(name)
+}
+
+/// A host that forwards, on a backend of the reference set, with no shim in between.
+pub fn host(backend: &str) -> Host {
+    let lookup = |name: &str| -> Option<OsString> {
+        match name {
+            "MIOPEN_HIPDNN_FORWARDING" => Some("1".into()),
+            "MIOPEN_HIPDNN_BACKEND_LIBRARY" => Some(reference(backend).into()),
+            "MIOPEN_HIPDNN_HIP_LIBRARY" => Some(reference("libamdhip64.so.7").into()),
+            _ => None,
+        }
+    };
+    Host::new(Settings::read(lookup, false), Box::new(|load| load()))
 }
 
 /// A compiled C client in a folder of its own.

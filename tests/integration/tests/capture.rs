@@ -4,13 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{
-    ffi::{OsString, c_int, c_void},
+    ffi::{c_int, c_void},
     ptr::null_mut,
 };
 
 use hipdnn_host::{
     data_type::DataType,
-    environment::Settings,
     forward::{Call, Host, Outcome},
     problem::{
         ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, ConvolutionProblem, Problem, TensorDescriptor,
@@ -52,15 +51,7 @@ fn cold_call(host: &Host, stream: *mut c_void) -> Vec<f32> {
 
 #[test]
 fn a_plan_built_beside_a_global_capture_does_not_disturb_it() {
-    let lookup = |name: &str| -> Option<OsString> {
-        match name {
-            "MIOPEN_HIPDNN_FORWARDING" => Some("1".into()),
-            "MIOPEN_HIPDNN_BACKEND_LIBRARY" => Some(reference("libhipdnn_backend.so").into()),
-            "MIOPEN_HIPDNN_HIP_LIBRARY" => Some(reference("libamdhip64.so.7").into()),
-            _ => None,
-        }
-    };
-    let host = Host::new(Settings::read(lookup, false), Box::new(|load| load()));
+    let host = integration_tests::host("libhipdnn_backend.so");
     // SAFETY: the stand-in's initialisers do nothing, and HIP's functions of these names have these types.
     unsafe {
         let hip = Library::new(reference("libamdhip64.so.7")).unwrap();

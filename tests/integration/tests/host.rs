@@ -3,14 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{
-    ffi::{OsString, c_int, c_void},
+    ffi::{c_int, c_void},
     ptr::null_mut,
     sync::{Arc, mpsc},
 };
 
 use hipdnn_host::{
     data_type::DataType,
-    environment::Settings,
     forward::{Call, Host, Outcome},
     handle::HandleState,
     problem::{
@@ -23,20 +22,8 @@ use libloading::Library;
 
 const CALL: &str = "miopenConvolutionForward";
 
-fn host_with(backend: &str) -> Host {
-    let lookup = |name: &str| -> Option<OsString> {
-        match name {
-            "MIOPEN_HIPDNN_FORWARDING" => Some("1".into()),
-            "MIOPEN_HIPDNN_BACKEND_LIBRARY" => Some(reference(backend).into()),
-            "MIOPEN_HIPDNN_HIP_LIBRARY" => Some(reference("libamdhip64.so.7").into()),
-            _ => None,
-        }
-    };
-    Host::new(Settings::read(lookup, false), Box::new(|load| load()))
-}
-
 fn host() -> Host {
-    host_with("libhipdnn_backend.so")
+    integration_tests::host("libhipdnn_backend.so")
 }
 
 /// Floats at an address with the alignment that a test wants.
@@ -289,7 +276,7 @@ fn a_short_stack_declines_what_is_translated_already() {
 
 #[test]
 fn missing_libraries_are_declines() {
-    let host = host_with("libno_such_backend.so");
+    let host = integration_tests::host("libno_such_backend.so");
     let state = host.register(null_mut());
     assert!(matches!(Setup::new(1, 0, 0).run(&host, &state), Outcome::Native));
     declined(&host, HostRule::BackendUnavailable);

@@ -6,13 +6,12 @@
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
-    ffi::{OsString, c_void},
+    ffi::c_void,
     ptr::null_mut,
 };
 
 use hipdnn_host::{
     data_type::DataType,
-    environment::Settings,
     forward::{Call, Host, Outcome},
     handle::HandleState,
     problem::{
@@ -20,7 +19,7 @@ use hipdnn_host::{
         FusedOperation, FusionProblem, Problem, Scaling, TensorDescriptor,
     },
 };
-use integration_tests::reference;
+use integration_tests::{host, reference};
 
 thread_local! {
     static COUNTED: Cell<Option<u64>> = const { Cell::new(None) };
@@ -52,18 +51,6 @@ fn allocations(work: impl FnOnce()) -> u64 {
     COUNTED.take().unwrap()
 }
 
-fn host() -> Host {
-    let lookup = |name: &str| -> Option<OsString> {
-        match name {
-            "MIOPEN_HIPDNN_FORWARDING" => Some("1".into()),
-            "MIOPEN_HIPDNN_BACKEND_LIBRARY" => Some(reference("libhipdnn_backend.so").into()),
-            "MIOPEN_HIPDNN_HIP_LIBRARY" => Some(reference("libamdhip64.so.7").into()),
-            _ => None,
-        }
-    };
-    Host::new(Settings::read(lookup, false), Box::new(|load| load()))
-}
-
 fn float(dims: &[i64]) -> TensorDescriptor {
     let strides: Vec<i64> = (0..dims.len()).map(|i| dims[i + 1..].iter().product()).collect();
     TensorDescriptor::new(DataType::Float, None, dims, &strides, 1, None).unwrap()
@@ -86,7 +73,7 @@ fn is_served(host: &Host, state: &HandleState, call: &Call<'_>) -> bool {
 
 #[test]
 fn warm_calls_allocate_nothing() {
-    let (host, pointers) = (host(), [0; 5].map(|_| buffer()));
+    let (host, pointers) = (host("libhipdnn_backend.so"), [0; 5].map(|_| buffer()));
     let state = host.register(null_mut());
     let fields = ConvolutionFields::initial(ConvolutionMode::Convolution, vec![1, 1], vec![1, 1], vec![1, 1]);
     let convolution = ConvolutionDescriptor::new(fields.clone()).unwrap();
