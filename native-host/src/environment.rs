@@ -5,6 +5,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::cache::disk::{Options, folder::default_path};
+
+/// What the disk cache may take if nobody says.
+const DEFAULT_CACHE_BYTES: u64 = 1 << 30;
+
+/// hipDNN's own variables that decide which engine it chooses. They are part of what a plan depends on; nothing else is done with them.
+const BACKEND_CHOICES: &[&str] = &[
+    "HIPDNN_HEUR_POLICY_ORDER",
+    "HIPDNN_HEUR_CONFIG_PATH",
+    "HIPDNN_HEUR_FALLBACK_ENGINE_ORDER",
+    "HIPDNN_DISABLE_EXACT_ENGINE_CACHE",
+    "HIPDNN_FORCE_BENCHMARKING",
+    "HIPDNN_CACHE_DIR",
+    "HIPDNN_DISABLE_CACHE",
+    "HIPDNN_HEURISTIC_PLUGIN_DIR",
+];
+
 /// Operation families that can be forwarded. The names are those of the environment variables and of the contract's interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -59,6 +76,12 @@ variables! {
     FIND "MIOPEN_HIPDNN_FIND" "deferred (default): where one result is asked for, native's Find runs only if hipDNN declines, then or later; both: always";
     DETERMINISTIC "MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC" "MIOpen's own: if on, every convolution counts as asked to be deterministic";
     ON_ERROR "MIOPEN_HIPDNN_ON_ERROR" "fallback: failures to build a plan go to native too; failures to execute never do";
+    CACHE "MIOPEN_HIPDNN_CACHE" "disk cache: rw (default), ro (only read) or off";
+    CACHE_DIR "MIOPEN_HIPDNN_CACHE_DIR" "its folder, owned by this user or root and writable by nobody else";
+    CACHE_BELOW "MIOPEN_HIPDNN_CACHE_BELOW" "a second one, only read, for what the first does not have";
+    CACHE_MAX_BYTES "MIOPEN_HIPDNN_CACHE_MAX_BYTES" "room for its entries; those not used for longest go (default 1073741824)";
+    XDG_CACHE_HOME "XDG_CACHE_HOME" "without MIOPEN_HIPDNN_CACHE_DIR, the cache is hipdnn-shim in here";
+    HOME "HOME" "or in .cache in here";
     STRICT "MIOPEN_HIPDNN_STRICT" "declined calls return miopenStatusUnsupportedOp instead of going to native";
 }
 
@@ -103,6 +126,10 @@ pub struct Settings {
     pub fallback: bool,
     /// Declines are returned instead of going to native.
     pub strict: bool,
+    /// Where the disk cache is: nowhere, if it is off; or why that is not known.
+    pub cache: Option<Result<Options, String>>,
+    /// hipDNN's own variables that decide which engine it chooses, as lines.
+    pub backend_choices: String,
     /// What was wrong with the environment: one line each.
     pub warnings: Vec<String>,
 }
@@ -132,11 +159,29 @@ impl Settings {
         settings.rocm_path = path(ROCM_PATH);
         settings.trace = text(TRACE).and_then(|v| settings.trace_target(&v, secure));
         settings.stats = path(STATS);
-        settings.find_both = settings.one_of(FIND, text(FIND), ["deferred", "both"]) == 1;
+        settings.find_both = settings.one_of(FIND, text(FIND), &["deferred", "both"]) == 1;
         settings.deterministic = text(DETERMINISTIC).is_some_and(|value| truth(&value) == Some(true));
         settings.fallback = settings.word(ON_ERROR, text(ON_ERROR), "fallback");
         settings.strict = settings.switch(STRICT, text(STRICT), false);
+        settings.cache = if secure { None } else { settings.cache_options(&text) };
+        let choices = BACKEND_CHOICES.iter().filter_map(|name| Some(format!("{name}={:?}", text(name)?)));
+        settings.backend_choices = choices.collect::<Vec<_>>().join("\n");
         settings
+    }
+
+    fn cache_options(&mut self, text: &impl Fn(&str) -> Option<OsString>) -> Option<Result<Options, String>> {
+        let mode = self.one_of(CACHE, text(CACHE), &["rw", "ro", "off"]);
+        let path = |name: &str| text(name).map(PathBuf::from);
+        let max_bytes = text(CACHE_MAX_BYTES).map_or(DEFAULT_CACHE_BYTES, |value| {
+            value.to_str().and_then(|value| value.parse().ok()).unwrap_or_else(|| {
+                self.warnings.push(format!("{CACHE_MAX_BYTES}={value:?} is no number of bytes; taken as {DEFAULT_CACHE_BYTES}"));
+                DEFAULT_CACHE_BYTES
+            })
+        });
+        let folder = path(CACHE_DIR).or_else(|| default_path(path(XDG_CACHE_HOME).as_deref(), path(HOME).as_deref()));
+        let options = |path| Options { path, writes: mode == 0, below: text(CACHE_BELOW).map(PathBuf::from), max_bytes };
+        let nowhere = || format!("no folder for the disk cache: {HOME} says none; set {CACHE_DIR}, or {CACHE}=off");
+        (mode != 2).then(|| folder.map(options).ok_or_else(nowhere))
     }
 
     /// With the process id in the names of files.
@@ -180,7 +225,7 @@ impl Settings {
     }
 
     /// Which of some words it is; the first if it is none of them.
-    fn one_of(&mut self, name: &str, value: Option<OsString>, words: [&str; 2]) -> usize {
+    fn one_of(&mut self, name: &str, value: Option<OsString>, words: &[&str]) -> usize {
         let Some(value) = value else { return 0 };
         let found = value.to_str().and_then(|v| words.iter().position(|word| v.eq_ignore_ascii_case(word)));
         found.unwrap_or_else(|| {

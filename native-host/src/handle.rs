@@ -18,6 +18,7 @@ use hashbrown::HashTable;
 
 use crate::{
     backend::Handle,
+    forward::Surroundings,
     hip::{Hip, Timer},
     lock::{Mutex, MutexGuard},
     plan::Plan,
@@ -71,7 +72,7 @@ pub struct Bound {
     timed: bool,
     counters: HashMap<&'static str, Counters>,
     // Last: plans refer to the handle, so they go first.
-    hipdnn: Option<Handle>,
+    hipdnn: Option<(Handle, Surroundings)>,
 }
 
 // SAFETY: the stream is only compared and passed on; the rest is Send.
@@ -187,21 +188,21 @@ impl Bound {
         self.entries.iter().enumerate().min_by_key(|(_, e)| e.last_use).map_or(0, |(index, _)| index)
     }
 
-    /// The hipDNN handle, if it was made already.
-    pub fn hipdnn(&self) -> Option<&Handle> {
-        self.hipdnn.as_ref()
+    /// The hipDNN handle, if it was made already, and what its plans depend on.
+    pub fn hipdnn(&self) -> Option<(&Handle, &Surroundings)> {
+        self.hipdnn.as_ref().map(|(handle, surroundings)| (handle, surroundings))
     }
 
     /// Keeps the hipDNN handle.
-    pub fn set_hipdnn(&mut self, handle: Handle) {
-        self.hipdnn = Some(handle);
+    pub fn set_hipdnn(&mut self, handle: Handle, surroundings: Surroundings) {
+        self.hipdnn = Some((handle, surroundings));
         self.current_stream = None;
     }
 
     /// Handle and entry at once, for execution.
     pub fn parts(&mut self, index: usize) -> Option<(&Handle, &mut ReadyPlan, &mut Option<*mut c_void>)> {
         match (&self.hipdnn, self.entries.get_mut(index).map(|e| &mut e.known)) {
-            (Some(handle), Some(Known::Plan(plan))) => Some((handle, plan, &mut self.current_stream)),
+            (Some((handle, _)), Some(Known::Plan(plan))) => Some((handle, plan, &mut self.current_stream)),
             _ => None,
         }
     }

@@ -23,7 +23,38 @@ pub struct Hip {
     /// ROCm 5 and later.
     exchange_capture_mode: Option<ExchangeCaptureMode>,
     events: EventFunctions,
+    describe: Describe,
     name: String,
+}
+
+/// What HIP says about devices; each only where the release has it.
+#[derive(Clone, Copy)]
+struct Describe {
+    properties: Option<unsafe extern "C" fn(*mut Properties, c_int) -> c_int>,
+    runtime_version: Option<unsafe extern "C" fn(*mut c_int) -> c_int>,
+    driver_version: Option<unsafe extern "C" fn(*mut c_int) -> c_int>,
+}
+
+/// `hipDeviceProp_tR0600`, with room to spare; only the offsets below are read.
+#[repr(C, align(16))]
+struct Properties([u8; 4096]);
+
+impl Properties {
+    /// Offset and size of `name`.
+    const NAME: (usize, usize) = (0, 256);
+    /// Offset of `multiProcessorCount`.
+    const COMPUTE_UNITS: usize = 388;
+    /// Offset and size of `gcnArchName`.
+    const ARCHITECTURE: (usize, usize) = (1160, 256);
+
+    fn text(&self, (offset, size): (usize, usize)) -> String {
+        let bytes = &self.0[offset..offset + size];
+        String::from_utf8_lossy(bytes.split(|&b| b == 0).next().unwrap_or_default()).into_owned()
+    }
+
+    fn integer(&self, offset: usize) -> i32 {
+        (0..4).rev().fold(0, |word, byte| word << 8 | i32::from(self.0[offset + byte]))
+    }
 }
 
 type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_int) -> c_int;
@@ -157,14 +188,19 @@ impl Hip {
                 *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(|_| format!("{name} lacks {}", $symbol))?
             };
         }
+        macro_rules! optional {
+            ($symbol:literal) => {
+                // SAFETY: as above.
+                unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.ok().map(|symbol| *symbol)
+            };
+        }
         Ok(Self {
             get_device: symbol!("hipGetDevice"),
             set_device: symbol!("hipSetDevice"),
             malloc: symbol!("hipMalloc"),
             free: symbol!("hipFree"),
             stream_is_capturing: symbol!("hipStreamIsCapturing"),
-            // SAFETY: as above.
-            exchange_capture_mode: unsafe { library.get(b"hipThreadExchangeStreamCaptureMode\0") }.ok().map(|symbol| *symbol),
+            exchange_capture_mode: optional!("hipThreadExchangeStreamCaptureMode"),
             events: EventFunctions {
                 create: symbol!("hipEventCreate"),
                 record: symbol!("hipEventRecord"),
@@ -172,8 +208,31 @@ impl Hip {
                 elapsed: symbol!("hipEventElapsedTime"),
                 destroy: symbol!("hipEventDestroy"),
             },
+            describe: Describe {
+                properties: optional!("hipGetDevicePropertiesR0600"),
+                runtime_version: optional!("hipRuntimeGetVersion"),
+                driver_version: optional!("hipDriverGetVersion"),
+            },
             name,
         })
+    }
+
+    /// A device, and the runtime and driver that it is used with, in one line; `None` where HIP does not tell all of it.
+    pub fn describe(&self, device: i32) -> Option<String> {
+        let mut properties = Box::new(Properties([0; 4096]));
+        // SAFETY: the structure has more room than any release writes.
+        if unsafe { (self.describe.properties?)(&mut *properties, device) } != 0 {
+            return None;
+        }
+        let version = |function: unsafe extern "C" fn(*mut c_int) -> c_int| {
+            let mut version = 0;
+            // SAFETY: `version` is writable.
+            (unsafe { function(&mut version) } == 0).then_some(version)
+        };
+        let (runtime, driver) = (version(self.describe.runtime_version?)?, version(self.describe.driver_version?)?);
+        let (name, architecture) = (properties.text(Properties::NAME), properties.text(Properties::ARCHITECTURE));
+        let units = properties.integer(Properties::COMPUTE_UNITS);
+        Some(format!("device {name}, {architecture}, {units} compute units, runtime {runtime}, driver {driver}"))
     }
 
     /// Which library serves.

@@ -2,10 +2,11 @@
 //!
 //! Data flows one way, and the modules follow it:
 //! a call's [`problem`] and its [`key`] → [`component`] (translation, sandboxed) → [`graph`] (as received) → [`validate`] → [`lower`] →
-//! [`plan`] → execution ([`handle`], [`forward`]). [`backend`] and [`hip`] are the edges to the two native libraries; raw pointers
+//! [`plan`] → execution ([`handle`], [`forward`]). What is found out on the way is remembered in [`cache`], under what [`identity`] says it depends on. [`backend`] and [`hip`] are the edges to the two native libraries; raw pointers
 //! and C numbers stay there. No translation rule lives in this crate: [`rules`] holds only the host's own reasons to decline.
 
 pub mod backend;
+pub mod cache;
 pub mod cancellation;
 pub mod capabilities;
 pub mod component;
@@ -16,6 +17,7 @@ pub mod gate;
 pub mod graph;
 pub mod handle;
 pub mod hip;
+pub mod identity;
 pub mod judge;
 pub mod key;
 pub mod lock;

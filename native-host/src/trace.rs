@@ -44,19 +44,33 @@ pub enum Phase {
     Libraries,
     Translator,
     Handle,
+    CacheRead,
     Translate,
     Validate,
     Lower,
     Heuristics,
     Plan,
+    CacheWrite,
     FirstExecute,
     Execute,
 }
 
 impl Phase {
-    const COUNT: usize = 10;
-    const NAMES: [&'static str; Self::COUNT] =
-        ["libraries", "translator", "handle", "translate", "validate", "lower", "heuristics", "plan", "first_execute", "execute"];
+    const COUNT: usize = 12;
+    const NAMES: [&'static str; Self::COUNT] = [
+        "libraries",
+        "translator",
+        "handle",
+        "cache_read",
+        "translate",
+        "validate",
+        "lower",
+        "heuristics",
+        "plan",
+        "cache_write",
+        "first_execute",
+        "execute",
+    ];
 }
 
 impl Phases {
@@ -65,11 +79,12 @@ impl Phases {
         self.0[phase as usize] = Some(time);
     }
 
-    /// Runs a phase and notes how long it took.
+    /// Runs a phase and notes how long it took. What is done more than once in a call counts together.
     pub fn time<T>(&mut self, phase: Phase, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = work();
-        self.set(phase, start.elapsed());
+        let before = self.0[phase as usize].unwrap_or_default();
+        self.set(phase, before + start.elapsed());
         result
     }
 
@@ -94,6 +109,10 @@ pub struct Event<'a> {
     pub status: i32,
     /// Whether the problem was new to this handle.
     pub cold: bool,
+    /// Which level of the caches had the translation, if it was looked for: `memory`, `disk` or `built`.
+    pub translation: Option<&'a str>,
+    /// The same for how the plan is made.
+    pub plan: Option<&'a str>,
     /// The engine that served.
     pub engine: Option<String>,
     /// Notes of the translator.
@@ -106,7 +125,7 @@ impl<'a> Event<'a> {
     /// An event with its phases.
     pub fn new(call: &'a str, route: &'a str, phases: &Phases) -> Self {
         let phases_us = phases.microseconds();
-        Self { call, route, rule: None, message: None, status: 0, cold: false, engine: None, notes: &[], phases_us }
+        Self { call, route, rule: None, message: None, status: 0, cold: false, translation: None, plan: None, engine: None, notes: &[], phases_us }
     }
 
     fn text(&self) -> String {
@@ -118,6 +137,8 @@ impl<'a> Event<'a> {
         };
         add("rule", self.rule);
         add("engine", self.engine.as_deref());
+        add("translation", self.translation);
+        add("plan", self.plan);
         add("message", self.message.map(|m| format!("{m:?}")).as_deref());
         for (phase, time) in &self.phases_us {
             line.push_str(&format!(" {phase}={time:.1}us"));

@@ -2,12 +2,22 @@
 
 use std::{
     ffi::{c_char, c_void},
+    path::PathBuf,
     ptr::{NonNull, null, null_mut},
 };
 
 use hipdnn_abi::{attribute_type, descriptor_type};
 
 use super::{BackendError, Library};
+
+/// The most values of one attribute that are read.
+const MAX_VALUES: usize = 4096;
+/// The largest plan that is kept as bytes.
+const MAX_PLAN: usize = 60 << 20;
+/// The most engines, or plugins, that a handle is asked about.
+const MAX_LISTED: usize = 256;
+/// The longest name or path that is read.
+const MAX_NAME: usize = 4096;
 
 /// A hipDNN handle. Must outlive every graph, engine and plan made with it; not to be used by two threads at once.
 pub struct Handle {
@@ -62,6 +72,65 @@ impl Handle {
         (status == hipdnn_abi::status::SUCCESS).then(|| String::from_utf8_lossy(text).into_owned())
     }
 
+    /// The engines in their order; `None` where the backend cannot tell.
+    pub fn engines(&self) -> Option<Vec<EngineInfo>> {
+        let mut count = 0;
+        // SAFETY: the handle is live, `count` writable.
+        let status = unsafe { (self.library.functions.engine_count?)(self.raw.as_ptr(), &mut count) };
+        if status != hipdnn_abi::status::SUCCESS || count > MAX_LISTED {
+            return None;
+        }
+        (0..count).map(|index| self.engine(index)).collect()
+    }
+
+    fn engine(&self, index: usize) -> Option<EngineInfo> {
+        let function = self.library.functions.engine_info?;
+        let mut id = 0;
+        let mut texts = [const { [0u8; MAX_NAME] }; 4];
+        let mut lengths = [MAX_NAME; 4];
+        let [name, plugin, version, kind] = &mut texts;
+        let [name_length, plugin_length, version_length, kind_length] = &mut lengths;
+        // SAFETY: the handle is live; each buffer has the length that is passed with it.
+        let status = unsafe {
+            function(
+                self.raw.as_ptr(),
+                index,
+                &mut id,
+                name.as_mut_ptr().cast(),
+                name_length,
+                plugin.as_mut_ptr().cast(),
+                plugin_length,
+                version.as_mut_ptr().cast(),
+                version_length,
+                kind.as_mut_ptr().cast(),
+                kind_length,
+            )
+        };
+        let [name, plugin, version, _] = texts.map(|bytes| text(&bytes));
+        (status == hipdnn_abi::status::SUCCESS).then_some(EngineInfo { id, name, plugin, version })
+    }
+
+    /// The files of the loaded engine plugins; `None` where the backend cannot tell.
+    pub fn plugins(&self) -> Option<Vec<PathBuf>> {
+        let function = self.library.functions.plugin_paths?;
+        let (mut count, mut longest) = (0, 0);
+        // SAFETY: the handle is live, both numbers writable; without buffers only they are asked for.
+        let status = unsafe { function(self.raw.as_ptr(), &mut count, null_mut(), &mut longest) };
+        if status != hipdnn_abi::status::SUCCESS || count > MAX_LISTED || longest > MAX_NAME {
+            return None;
+        }
+        let mut buffers = vec![vec![0u8; longest + 1]; count];
+        let mut pointers: Vec<*mut c_char> = buffers.iter_mut().map(|buffer| buffer.as_mut_ptr().cast()).collect();
+        if count > 0 {
+            // SAFETY: as above; each of the buffers has more than the length that was asked for.
+            let status = unsafe { function(self.raw.as_ptr(), &mut count, pointers.as_mut_ptr(), &mut longest) };
+            if status != hipdnn_abi::status::SUCCESS {
+                return None;
+            }
+        }
+        Some(buffers.iter().take(count).map(|bytes| PathBuf::from(text(bytes))).collect())
+    }
+
     pub(crate) fn library(&self) -> &'static Library {
         self.library
     }
@@ -72,6 +141,24 @@ impl Drop for Handle {
         // SAFETY: made by this library, destroyed once. A failure leaves nothing that could be done.
         unsafe { (self.library.functions.destroy)(self.raw.as_ptr()) };
     }
+}
+
+/// An engine, as the backend lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// Its id: a hash of its name.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// The plugin that brings it.
+    pub plugin: String,
+    /// The plugin's version.
+    pub version: String,
+}
+
+/// Text up to its NUL.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|&b| b == 0).next().unwrap_or_default()).into_owned()
 }
 
 /// Pointers for a variant pack, in the order of its uids. Opaque addresses: never dereferenced here.
@@ -193,6 +280,41 @@ impl Descriptor {
         let mut value = [0i64];
         self.get(attribute, attribute_type::INT64, &mut value)?;
         Ok(value[0])
+    }
+
+    /// All 64-bit integers of an attribute.
+    pub fn int64s(&self, attribute: i32) -> Result<Vec<i64>, BackendError> {
+        let mut values = vec![0; self.count(attribute, attribute_type::INT64)?.min(MAX_VALUES)];
+        let count = self.get(attribute, attribute_type::INT64, &mut values)?;
+        values.truncate(count);
+        Ok(values)
+    }
+
+    /// A finalized plan as bytes, if its engine writes it.
+    pub fn serialized_plan(&self, handle: &Handle) -> Option<Vec<u8>> {
+        let function = handle.library.functions.serialize_plan?;
+        let mut size = 0;
+        // SAFETY: the descriptor is live, the size writable; without a buffer only the size is asked for.
+        let status = unsafe { function(self.raw.as_ptr(), 0, &mut size, null_mut()) };
+        if status != hipdnn_abi::status::SUCCESS || size > MAX_PLAN {
+            return None;
+        }
+        let mut bytes = vec![0u8; size];
+        // SAFETY: as above; the buffer has the size that is passed.
+        let status = unsafe { function(self.raw.as_ptr(), bytes.len(), &mut size, bytes.as_mut_ptr()) };
+        bytes.truncate(size);
+        (status == hipdnn_abi::status::SUCCESS).then_some(bytes)
+    }
+
+    /// A finalized plan from bytes that [`Descriptor::serialized_plan`] answered, here or in another process; `None` if the backend does
+    /// not take them. They may be machine code: whoever calls this has to know where they come from.
+    pub fn deserialized_plan(handle: &Handle, bytes: &[u8]) -> Option<Self> {
+        let function = handle.library.functions.deserialize_plan?;
+        let mut raw = null_mut();
+        // SAFETY: the handle is live, the descriptor writable, the bytes as many as said.
+        let status = unsafe { function(handle.raw.as_ptr(), &mut raw, bytes.as_ptr(), bytes.len()) };
+        let made = NonNull::new(raw).filter(|_| status == hipdnn_abi::status::SUCCESS)?;
+        Some(Self { library: handle.library, raw: made, kind: descriptor_type::BACKEND_EXECUTION_PLAN_DESCRIPTOR })
     }
 
     /// Values of an enum, at most 64.

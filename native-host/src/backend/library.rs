@@ -61,6 +61,9 @@ functions! {
         last_error "hipdnnGetLastErrorString" (*mut c_char, usize) -> ();
         version_string "hipdnnVersionString_ext" () -> *const c_char;
         engine_name "hipdnnGetEngineNameById_ext" (RawHandle, i64, *mut c_char, *mut usize) -> Status;
+        engine_count "hipdnnGetEngineCount_ext" (RawHandle, *mut usize) -> Status;
+        engine_info "hipdnnGetEngineInfo_ext" (RawHandle, usize, *mut i64, *mut c_char, *mut usize, *mut c_char, *mut usize, *mut c_char, *mut usize, *mut c_char, *mut usize) -> Status;
+        plugin_paths "hipdnnGetLoadedEnginePluginPaths_ext" (RawHandle, *mut usize, *mut *mut c_char, *mut usize) -> Status;
         serialize_plan "hipdnnBackendGetSerializedExecutionPlan_ext" (RawDescriptor, usize, *mut usize, *mut u8) -> Status;
         deserialize_plan "hipdnnBackendCreateAndDeserializeExecutionPlan_ext" (RawHandle, *mut RawDescriptor, *const u8, usize) -> Status;
     }

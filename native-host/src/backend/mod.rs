@@ -4,7 +4,7 @@
 mod descriptor;
 mod library;
 
-pub use descriptor::{Descriptor, Handle, PointerSlots};
+pub use descriptor::{Descriptor, EngineInfo, Handle, PointerSlots};
 pub use library::Library;
 
 use hipdnn_abi::status;

@@ -4,6 +4,7 @@
 //! Warm: key → the handle's plan → variant pack → execute. Cold: … → translation → validation → plan → the same. A decline leaves
 //! the call exactly as it came. After the backend was asked to execute, native must not see the call.
 
+mod caches;
 mod census;
 mod execute;
 mod learn;
@@ -14,8 +15,11 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
+pub use self::caches::Surroundings;
+use self::caches::Caches;
 use crate::{
     backend::{BackendError, Library},
+    cache::Level,
     capabilities::Capabilities,
     component::Translator,
     environment::Settings,
@@ -27,7 +31,7 @@ use crate::{
     problem::Problem,
     rules::HostRule,
     trace::{Census, Event, Phases, Trace},
-    translations::{Declined, Translations},
+    translations::Declined,
 };
 
 /// A call that executes: the problem, and where its tensors are.
@@ -87,6 +91,9 @@ enum Timing {
 /// Runs a step that may load libraries, so that the shim can see which modules came with it.
 pub type AroundLoad = Box<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
+/// Says which native MIOpen is bound, equal for equal contents; `None` if that cannot be told.
+pub type NativeIdentity = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
 /// The libraries that execute.
 struct Backend {
     library: &'static Library,
@@ -116,7 +123,9 @@ pub struct Host {
     backend: OnceLock<Result<Backend, String>>,
     /// Set when a hipDNN handle was refused: then forwarding is over for this process.
     given_up: OnceLock<()>,
-    translations: Translations,
+    caches: Caches,
+    native_identity: NativeIdentity,
+    native: OnceLock<Option<String>>,
     handles: Mutex<Vec<Weak<HandleState>>>,
     retired: Mutex<Census>,
     /// One writer of the statistics file at a time; whether a failure to write it was said.
@@ -126,17 +135,19 @@ pub struct Host {
 
 impl Host {
     /// A host that has loaded nothing yet.
-    pub fn new(settings: Settings, around_load: AroundLoad) -> Self {
+    pub fn new(settings: Settings, around_load: AroundLoad, native_identity: NativeIdentity) -> Self {
         let settings = settings.resolved();
         let trace = Trace::open(&settings);
         Self {
+            caches: Caches::new(settings.cache.clone()),
+            native_identity,
+            native: OnceLock::new(),
             settings,
             around_load,
             trace,
             translator: OnceLock::new(),
             backend: OnceLock::new(),
             given_up: OnceLock::new(),
-            translations: Translations::default(),
             handles: Mutex::default(),
             retired: Mutex::default(),
             stats_failure_said: Mutex::new(false),
@@ -252,6 +263,22 @@ struct Work<'a> {
     phases: Phases,
     /// Whether the problem was new to the handle.
     cold: bool,
+    /// Where what was found out came from.
+    levels: Levels,
+}
+
+/// Which level of the caches answered; nothing for a call whose problem the handle knew.
+#[derive(Clone, Copy, Default)]
+struct Levels {
+    translation: Option<Level>,
+    plan: Option<Level>,
+}
+
+impl Levels {
+    fn tell(self, event: &mut Event<'_>) {
+        event.translation = self.translation.map(Level::name);
+        event.plan = self.plan.map(Level::name);
+    }
 }
 
 impl<'a> Work<'a> {
@@ -259,7 +286,7 @@ impl<'a> Work<'a> {
         let mut bound = state.lock();
         // Whatever becomes of this call, the time of an earlier one is not its time.
         bound.set_timed(false);
-        Self { host, state, bound, entry_point, phases: Phases::default(), cold: false }
+        Self { host, state, bound, entry_point, phases: Phases::default(), cold: false, levels: Levels::default() }
     }
 
     /// The plan of a problem, found or built; an error if it is known, or found out, to have none.
@@ -302,6 +329,7 @@ impl<'a> Work<'a> {
             let plan = self.bound.parts(index).map(|(_, ready, _)| (ready.plan.engine(), ready.notes.clone()));
             self.host.emit(self.entry_point, "hipdnn", None, &self.phases, |event| {
                 event.cold = self.cold;
+                self.levels.tell(event);
                 if let Some((engine, notes)) = &plan {
                     event.engine = Some(engine.clone());
                     event.notes = notes;
@@ -313,7 +341,10 @@ impl<'a> Work<'a> {
 
     fn declined(&mut self, rule: &str, message: &str) -> Outcome {
         self.bound.counters(self.entry_point).decline(rule);
-        self.host.emit(self.entry_point, "native", Some((rule, message)), &self.phases, |event| event.cold = self.cold);
+        self.host.emit(self.entry_point, "native", Some((rule, message)), &self.phases, |event| {
+            event.cold = self.cold;
+            self.levels.tell(event);
+        });
         Outcome::Native
     }
 

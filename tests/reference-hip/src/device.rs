@@ -2,7 +2,7 @@
 //! look at them, else zero.
 
 use core::ffi::{c_char, c_int};
-use std::cell::Cell;
+use std::{cell::Cell, sync::LazyLock};
 
 use crate::error::{Code, INVALID_DEVICE, INVALID_VALUE, guard, put};
 use crate::runtime;
@@ -13,8 +13,25 @@ pub const COUNT: usize = 2;
 pub const MEMORY: usize = 16 << 30;
 
 const NAME: &[u8] = b"Reference device on host memory";
-const ARCHITECTURE: &[u8] = b"gfx942:sramecc+:xnack-";
+const ARCHITECTURE: &str = "gfx942:sramecc+:xnack-";
 const COMPUTE_UNITS: c_int = 304;
+const VERSION: c_int = 70_200_000;
+
+/// What a device says about itself can be another by environment, so that tests can move to another machine.
+static IDENTITY: LazyLock<Identity> = LazyLock::new(|| {
+    let number = |name: &str, usual| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual);
+    Identity {
+        architecture: std::env::var("REFERENCE_HIP_ARCHITECTURE").unwrap_or_else(|_| ARCHITECTURE.into()),
+        compute_units: number("REFERENCE_HIP_COMPUTE_UNITS", COMPUTE_UNITS),
+        driver: number("REFERENCE_HIP_DRIVER_VERSION", VERSION),
+    }
+});
+
+struct Identity {
+    architecture: String,
+    compute_units: c_int,
+    driver: c_int,
+}
 
 thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
@@ -35,12 +52,12 @@ pub extern "C" fn hipInit(flags: u32) -> Code {
 
 pub unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
-    guard(|| unsafe { put(version, 70_200_000) })
+    guard(|| unsafe { put(version, VERSION) })
 }
 
 pub unsafe extern "C" fn hipDriverGetVersion(version: *mut c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
-    guard(|| unsafe { put(version, 70_200_000) })
+    guard(|| unsafe { put(version, IDENTITY.driver) })
 }
 
 pub unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> Code {
@@ -108,7 +125,8 @@ impl Properties {
         for (offset, attribute) in INTEGERS {
             p.integer(*offset, attribute_value(*attribute, device).unwrap_or(0));
         }
-        p.text(1160, ARCHITECTURE); // gcnArchName
+        let architecture = IDENTITY.architecture.as_bytes();
+        p.text(1160, &architecture[..architecture.len().min(255)]); // gcnArchName
         p
     }
 
@@ -168,7 +186,7 @@ fn attribute_value(attribute: c_int, device: usize) -> Option<c_int> {
         59 => 8192,                   // memory bus
         60 => 1_300_000,              // memory clock
         61 => 4,                      // minor
-        63 | 10_015 => COMPUTE_UNITS, // multiprocessors, physical ones
+        63 | 10_015 => IDENTITY.compute_units, // multiprocessors, physical ones
         67 => device as c_int + 1,    // PCI bus
         71 | 72 => 65536,             // registers
         74 | 76 | 10_002 => 64 << 10, // shared memory

@@ -1,6 +1,7 @@
 //! `hipdnn-shim`: the installer and the offline tools. Only the command line and the dispatch are here; each verb has a module of its own.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that fails says so by panicking"))]
 
+mod cache;
 mod convolution;
 mod drive;
 mod flags;
@@ -48,6 +49,8 @@ enum Verb {
     Install(install::Options),
     /// Take an installation back: exactly the files that it put there.
     Uninstall(install::Removal),
+    /// Look after the disk cache: count, check, prune, ship.
+    Cache(cache::Options),
     /// Print the reasons for which calls are left to native MIOpen.
     Rules(rules::Options),
 }
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Translate(options) => translate::run(&options),
         Verb::Install(options) => install::run(&options),
         Verb::Uninstall(options) => install::remove(&options),
+        Verb::Cache(options) => cache::run(&options),
         Verb::Rules(options) => rules::run(&options),
     };
     match result {

@@ -93,7 +93,7 @@ fn decide(translator: &Translator, capabilities: &Capabilities, convolution: &Co
         algorithm: None,
     };
     let problem = Problem::Convolution(problem);
-    Ok(judge(translator.translate(&problem, capabilities), translator, &problem))
+    Ok(judge(translator.translate(&problem, capabilities), translator.description(), &problem))
 }
 
 fn print(line: &Line, direction: Direction, decision: &Decision) {

@@ -25,6 +25,8 @@ use crate::{
 
 /// Names the HIP runtime for the shim; this program must use the same.
 const HIP_VARIABLE: &str = "MIOPEN_HIPDNN_HIP_LIBRARY";
+/// The shim's variable for its disk cache.
+const CACHE_VARIABLE: &str = "MIOPEN_HIPDNN_CACHE";
 /// The number that the GEMM algorithm has in every direction.
 const GEMM: i32 = 0;
 /// The most iterations: every one leaves a line in the trace.
@@ -168,6 +170,10 @@ fn set_environment(settings: &Settings, trace: Option<&Path>) {
         if let Some(path) = option.clone().or_else(found) {
             set(name, &path);
         }
+    }
+    // A check is one of what is built now, unless somebody asks for what was built before.
+    if env::var_os(CACHE_VARIABLE).is_none() {
+        set(CACHE_VARIABLE, Path::new("off"));
     }
     if let Some(path) = trace {
         set(trace::VARIABLE, path);
