@@ -125,7 +125,19 @@ impl<'a> Event<'a> {
     /// An event with its phases.
     pub fn new(call: &'a str, route: &'a str, phases: &Phases) -> Self {
         let phases_us = phases.microseconds();
-        Self { call, route, rule: None, message: None, status: 0, cold: false, translation: None, plan: None, engine: None, notes: &[], phases_us }
+        Self {
+            call,
+            route,
+            rule: None,
+            message: None,
+            status: 0,
+            cold: false,
+            translation: None,
+            plan: None,
+            engine: None,
+            notes: &[],
+            phases_us,
+        }
     }
 
     fn text(&self) -> String {

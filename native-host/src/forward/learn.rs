@@ -61,9 +61,8 @@ impl<'a> Work<'a> {
             let declined = Declined { rule: String::new(), message: String::new() };
             Built { value: Translated::Declined(Arc::new(declined)), keep: None, level: Level::Built }
         };
-        let (translated, level) = host.caches.translations.get_or_build(key.digest(), || {
-            self.translate_anew(backend, problem, key).unwrap_or_else(nothing)
-        });
+        let (translated, level) =
+            host.caches.translations.get_or_build(key.digest(), || self.translate_anew(backend, problem, key).unwrap_or_else(nothing));
         self.levels.translation = Some(level);
         stopped.map_or(Ok(translated), Err)
     }
@@ -301,7 +300,10 @@ impl Host {
         let native = self.native.get_or_init(|| (self.native_identity)());
         let parts = || {
             let device = backend.hip.describe(device?)?;
-            Some([identity::backend(handle)?, device, native.clone()?, identity::own_build()?, self.settings.backend_choices.clone()].join("\n"))
+            Some(
+                [identity::backend(handle)?, device, native.clone()?, identity::own_build()?, self.settings.backend_choices.clone()]
+                    .join("\n"),
+            )
         };
         match parts() {
             Some(text) => Surroundings { text, shared: true },

@@ -15,8 +15,8 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
-pub use self::caches::Surroundings;
 use self::caches::Caches;
+pub use self::caches::Surroundings;
 use crate::{
     backend::{BackendError, Library},
     cache::Level,

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use object::{
-    Object as _,
-    Endianness,
+    Endianness, Object as _,
     elf::{self, FileHeader64},
     read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, Sym as _},
 };

@@ -104,7 +104,9 @@ impl Job {
 
 #[test]
 fn the_second_process_enters_no_wasm_and_asks_for_no_engines() {
-    for (profile, by) in [("abi", "hipdnnBackendCreateAndDeserializeExecutionPlan_ext"), ("miopen-provider", "hipdnnBackendFinalize(ENGINE)")] {
+    for (profile, by) in
+        [("abi", "hipdnnBackendCreateAndDeserializeExecutionPlan_ext"), ("miopen-provider", "hipdnnBackendFinalize(ENGINE)")]
+    {
         let jobs = Jobs::new();
         let (first, second) = (jobs.with(&[("REFERENCE_HIPDNN_PROFILE", profile)]), jobs.with(&[("REFERENCE_HIPDNN_PROFILE", profile)]));
         assert_eq!((first.levels(), second.levels()), (("built", "built"), ("disk", "disk")), "{profile}");
@@ -285,10 +287,12 @@ fn a_folder_that_cannot_be_written_is_still_read() {
     };
     let (known, unknown) = (run("plain"), run("alpha"));
     assert_eq!(known.line("right"), "right 1", "{known:?}");
-    for (finished, level) in [(&known, "disk"), (&unknown, "built")] {
+    // What has nothing to write has nothing to complain about.
+    for (finished, level, messages) in [(&known, "disk", 0), (&unknown, "built", 1)] {
         let traced = finished.stderr.lines().find(|line| line.starts_with('{')).unwrap();
         assert_eq!(serde_json::from_str::<Value>(traced).unwrap()["plan"], level, "{finished:?}");
-        assert!(finished.messages().len() == 1 && finished.messages()[0].contains("cannot be written"), "{finished:?}");
+        assert_eq!(finished.messages().len(), messages, "{finished:?}");
+        assert!(finished.messages().iter().all(|message| message.contains("cannot be written")), "{finished:?}");
     }
 }
 
@@ -417,16 +421,22 @@ fn a_full_disk_costs_one_warning() {
     assert!(finished.stderr.contains("v1/tmp:") && !finished.stderr.contains("-0-"), "a temporary file was left: {finished:?}");
 }
 
-// V41 of the case list. A hundred rounds as `HIPDNN_SHIM_STORM=100`.
+// V41 of the case list.
 #[test]
 fn killed_writers_leave_nothing_that_hurts() {
-    let rounds = std::env::var("HIPDNN_SHIM_STORM").map_or(10, |rounds| rounds.parse().unwrap());
-    for round in 0..rounds {
+    for round in 0..100 {
         let jobs = Jobs::new();
         let mut children: Vec<_> = (0..16)
             .map(|_| {
                 let mut command = Command::new(CONVOLUTION.file());
-                command.arg("plain").env_remove("HOME").envs(variables(&jobs)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+                command
+                    .arg("plain")
+                    .env_remove("HOME")
+                    .envs(variables(&jobs))
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap()
             })
             .collect();
         for (index, child) in children.iter_mut().enumerate().filter(|(index, _)| index % 2 == 0) {

@@ -175,23 +175,23 @@ pub unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut Properties
 /// Values of `hipDeviceAttribute_t`; those that are not named here are 0 where the enum has them.
 fn attribute_value(attribute: c_int, device: usize) -> Option<c_int> {
     Some(match attribute {
-        3 | 8 | 10 | 85 => 1,         // can map host memory, concurrent kernels, cooperative launch, unified addressing
-        5 => 2_100_000,               // clock rate
-        19 => 4 << 20,                // L2
-        23 => 9,                      // major
-        26..=28 | 56 => 1024,         // block
-        29 => i32::MAX,               // grid
-        30 | 31 => 65536,             //
-        57 => 2048,                   // threads per multiprocessor
-        59 => 8192,                   // memory bus
-        60 => 1_300_000,              // memory clock
-        61 => 4,                      // minor
+        3 | 8 | 10 | 85 => 1, // can map host memory, concurrent kernels, cooperative launch, unified addressing
+        5 => 2_100_000,       // clock rate
+        19 => 4 << 20,        // L2
+        23 => 9,              // major
+        26..=28 | 56 => 1024, // block
+        29 => i32::MAX,       // grid
+        30 | 31 => 65536,     //
+        57 => 2048,           // threads per multiprocessor
+        59 => 8192,           // memory bus
+        60 => 1_300_000,      // memory clock
+        61 => 4,              // minor
         63 | 10_015 => IDENTITY.compute_units, // multiprocessors, physical ones
-        67 => device as c_int + 1,    // PCI bus
-        71 | 72 => 65536,             // registers
+        67 => device as c_int + 1, // PCI bus
+        71 | 72 => 65536,     // registers
         74 | 76 | 10_002 => 64 << 10, // shared memory
-        83 => i32::MAX,               // constant memory
-        87 => 64,                     // wavefront
+        83 => i32::MAX,       // constant memory
+        87 => 64,             // wavefront
         0..=98 | 10_000..=10_022 => 0,
         _ => return None,
     })

@@ -138,7 +138,11 @@ fn verify(place: &Place, remove: bool) -> Result<ExitCode> {
             disk.remove(*kind, name)?;
         }
     }
-    println!("{whole} entries are whole, {} are not{}", damaged.len(), if remove && !damaged.is_empty() { " and were removed" } else { "" });
+    println!(
+        "{whole} entries are whole, {} are not{}",
+        damaged.len(),
+        if remove && !damaged.is_empty() { " and were removed" } else { "" }
+    );
     Ok(ExitCode::from(u8::from(!damaged.is_empty() && !remove)))
 }
 

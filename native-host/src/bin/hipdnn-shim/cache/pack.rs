@@ -39,7 +39,8 @@ pub fn pack(disk: &Disk, output: &Path) -> Result<()> {
     bytes.extend(END.to_le_bytes());
     bytes.extend(Sha256::digest(&bytes));
     let temporary = output.with_extension(format!("tmp{}", std::process::id()));
-    let written = fs::File::create_new(&temporary).and_then(|mut file| file.write_all(&bytes)).and_then(|()| fs::rename(&temporary, output));
+    let written =
+        fs::File::create_new(&temporary).and_then(|mut file| file.write_all(&bytes)).and_then(|()| fs::rename(&temporary, output));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
