@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Instant};
 use super::{Backend, Host, Stop, Work};
 use crate::{
     backend::{Handle, Library},
+    census::{Level, Needed},
     component::Translator,
     environment::Settings,
     gate,
@@ -12,10 +13,11 @@ use crate::{
     hip::Hip,
     judge::judge,
     key::KeyBuffer,
+    phases::Phase,
     plan::{Plan, PlanError},
     problem::Problem,
     rules::HostRule,
-    trace::{Phase, say},
+    trace::say,
     translations::{Declined, Translated},
     validate::ValidatedGraph,
 };
@@ -35,6 +37,7 @@ impl<'a> Work<'a> {
             Some(_) => host.backend()?,
             None => self.phases.time(Phase::Libraries, || host.backend())?,
         };
+        self.look_at_memory();
         let known = match self.translate(backend, problem, key)? {
             Translated::Graph(graph) => self.plan(backend, &graph, alignment)?,
             Translated::Declined(declined) => Known::Declined(declined),
@@ -52,6 +55,7 @@ impl<'a> Work<'a> {
         let Some(handle) = self.bound.hipdnn() else {
             return Err(Stop::Host(HostRule::BackendUnavailable, "no hipDNN handle".into()));
         };
+        self.sources.note(Needed::Plan, Level::Built);
         let (plan, times) = match Plan::build(graph, handle, alignment) {
             Ok(built) => built,
             Err(error) => return self.build_failure(graph, error).map(Known::Declined),
@@ -83,6 +87,7 @@ impl<'a> Work<'a> {
 
     fn translate(&mut self, backend: &Backend, problem: &Problem<'_>, key: &KeyBuffer) -> Result<Translated, Stop> {
         if let Some(translated) = self.host.translations.get(key.words()) {
+            self.sources.note(Needed::Translation, Level::Memory);
             return Ok(translated);
         }
         let host = self.host;
@@ -90,6 +95,7 @@ impl<'a> Work<'a> {
             Some(_) => host.translator()?,
             None => self.phases.time(Phase::Translator, || host.translator())?,
         };
+        self.sources.note(Needed::Translation, Level::Built);
         let reply = self.phases.time(Phase::Translate, || translator.translate(problem, &backend.capabilities));
         let translated = match self.phases.time(Phase::Validate, || judge(reply, translator, problem)) {
             Ok(graph) => Translated::Graph(Arc::new(graph)),
