@@ -7,7 +7,11 @@ mod flags;
 mod install;
 mod libraries;
 mod output;
+mod problems;
+mod record;
 mod reference;
+mod replay;
+mod report;
 mod rules;
 mod trace;
 mod translate;
@@ -48,6 +52,12 @@ enum Verb {
     Install(install::Options),
     /// Take an installation back: exactly the files that it put there.
     Uninstall(install::Removal),
+    /// Show what became of a job's calls, from the statistics files of its processes.
+    Report(report::Options),
+    /// Make a corpus of what a program asked for, from its statistics files or JSON traces.
+    Record(record::Options),
+    /// Run the problems of a corpus through libMIOpen as `drive` does, or only translate them, which needs no library.
+    Replay(replay::Options),
     /// Print the reasons for which calls are left to native MIOpen.
     Rules(rules::Options),
 }
@@ -61,6 +71,9 @@ fn main() -> ExitCode {
         Verb::Translate(options) => translate::run(&options),
         Verb::Install(options) => install::run(&options),
         Verb::Uninstall(options) => install::remove(&options),
+        Verb::Report(options) => report::run(&options),
+        Verb::Record(options) => record::run(&options),
+        Verb::Replay(options) => replay::run(&options),
         Verb::Rules(options) => rules::run(&options),
     };
     match result {
