@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// An element type of MIOpen or of the hipDNN backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
+#[serde(rename_all = "lowercase")]
 pub enum DataType {
     /// IEEE binary16.
     Half,

@@ -73,6 +73,11 @@ variables! {
     HIP "MIOPEN_HIPDNN_HIP_LIBRARY" "path of the HIP runtime";
     TRACE "MIOPEN_HIPDNN_TRACE" "one line for each routed call: text or json (on stderr), or a file (JSON if it ends in .json or .jsonl); %p is the pid";
     STATS "MIOPEN_HIPDNN_STATS" "file for the counters as JSON, rewritten when a handle is destroyed and at normal exit; %p is the pid";
+    TIMING "MIOPEN_HIPDNN_FORWARDING_TIMING" "one line on stderr for each routed call: how long its phases took on the host, cold and warm calls apart";
+    MEMINFO "MIOPEN_HIPDNN_FORWARDING_MEMINFO" "one line on stderr for each call that builds or executes a plan: device memory before and after";
+    RANK "RANK" "with statistics: the process's rank in its job, which they note";
+    MPI_RANK "OMPI_COMM_WORLD_RANK" "then this";
+    SLURM_RANK "SLURM_PROCID" "then this";
     FIND "MIOPEN_HIPDNN_FIND" "deferred (default): where one result is asked for, native's Find runs only if hipDNN declines, then or later; both: always";
     DETERMINISTIC "MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC" "MIOpen's own: if on, every convolution counts as asked to be deterministic";
     ON_ERROR "MIOPEN_HIPDNN_ON_ERROR" "fallback: failures to build a plan go to native too; failures to execute never do";
@@ -118,6 +123,12 @@ pub struct Settings {
     pub trace: Option<TraceTarget>,
     /// Counters file; as given, until [`Settings::resolved`].
     pub stats: Option<PathBuf>,
+    /// Phase timings on stderr.
+    pub timing: bool,
+    /// Device memory on stderr.
+    pub meminfo: bool,
+    /// The process's rank in its job.
+    pub rank: Option<u32>,
     /// Whether native's Find runs even where hipDNN has the one result that was asked for.
     pub find_both: bool,
     /// Every convolution is asked to be deterministic.
@@ -159,6 +170,9 @@ impl Settings {
         settings.rocm_path = path(ROCM_PATH);
         settings.trace = text(TRACE).and_then(|v| settings.trace_target(&v, secure));
         settings.stats = path(STATS);
+        settings.timing = settings.switch(TIMING, text(TIMING), false);
+        settings.meminfo = settings.switch(MEMINFO, text(MEMINFO), false);
+        settings.rank = [RANK, MPI_RANK, SLURM_RANK].iter().find_map(|name| text(name)?.to_str()?.trim().parse().ok());
         settings.find_both = settings.one_of(FIND, text(FIND), &["deferred", "both"]) == 1;
         settings.deterministic = text(DETERMINISTIC).is_some_and(|value| truth(&value) == Some(true));
         settings.fallback = settings.word(ON_ERROR, text(ON_ERROR), "fallback");
@@ -325,6 +339,14 @@ mod tests {
         assert!(!settings(&[]).find_both && settings(&[(FIND, "Both")]).find_both && !settings(&[(FIND, "deferred")]).find_both);
         let odd = settings(&[(FIND, "always")]);
         assert!(!odd.find_both && odd.warnings.len() == 1 && odd.warnings[0].contains(FIND), "{:?}", odd.warnings);
+    }
+
+    #[test]
+    fn the_rank_is_the_first_that_is_a_number() {
+        assert_eq!(settings(&[(SLURM_RANK, "7"), (RANK, "3")]).rank, Some(3));
+        assert_eq!(settings(&[(SLURM_RANK, "7"), (RANK, "three")]).rank, Some(7));
+        assert_eq!(settings(&[(MPI_RANK, "-1")]).rank, None);
+        assert!(settings(&[(RANK, "x")]).warnings.is_empty(), "the variable is not ours");
     }
 
     #[test]

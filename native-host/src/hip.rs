@@ -8,6 +8,8 @@ use std::{
 
 use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
 
+use crate::trace::Memory;
+
 /// Names under which ROCm's releases ship the runtime, newest first.
 const NAMES: &[&str] = &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
 /// glibc's flag "only if it is loaded already", which libloading does not name.
@@ -20,12 +22,15 @@ pub struct Hip {
     malloc: unsafe extern "C" fn(*mut *mut c_void, usize) -> c_int,
     free: unsafe extern "C" fn(*mut c_void) -> c_int,
     stream_is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
+    memory: Option<MemoryInfo>,
     /// ROCm 5 and later.
     exchange_capture_mode: Option<ExchangeCaptureMode>,
     events: EventFunctions,
     describe: Describe,
     name: String,
 }
+
+type MemoryInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> c_int;
 
 /// What HIP says about devices; each only where the release has it.
 #[derive(Clone, Copy)]
@@ -200,6 +205,7 @@ impl Hip {
             malloc: symbol!("hipMalloc"),
             free: symbol!("hipFree"),
             stream_is_capturing: symbol!("hipStreamIsCapturing"),
+            memory: optional!("hipMemGetInfo"),
             exchange_capture_mode: optional!("hipThreadExchangeStreamCaptureMode"),
             events: EventFunctions {
                 create: symbol!("hipEventCreate"),
@@ -248,6 +254,15 @@ impl Hip {
             0 => Ok(device),
             error => Err(error),
         }
+    }
+
+    /// How much memory the current device has, and how much of it is free; `None` if HIP does not say.
+    pub(crate) fn memory(&self) -> Option<Memory> {
+        let (mut free, mut total) = (0, 0);
+        let _relaxed = self.relax_capture();
+        // SAFETY: both are writable.
+        let result = self.memory.map(|ask| unsafe { ask(&mut free, &mut total) });
+        (result == Some(0)).then_some(Memory { free, total })
     }
 
     /// Makes a device current for the calling thread.

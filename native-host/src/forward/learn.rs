@@ -13,6 +13,7 @@ use crate::{
         memory::Built,
         record::{self, Cause, PlanRecord, Refusal, TranslationRecord},
     },
+    census::Needed,
     component::{self, Description, Translator},
     environment::Settings,
     gate,
@@ -21,10 +22,11 @@ use crate::{
     identity,
     judge::judge,
     key::KeyBuffer,
+    phases::{Phase, Phases},
     plan::{BuildTimes, Plan, PlanError},
     problem::Problem,
     rules::HostRule,
-    trace::{Phase, Phases, say},
+    trace::say,
     translations::{Declined, Translated},
     validate::ValidatedGraph,
 };
@@ -44,6 +46,7 @@ impl<'a> Work<'a> {
             Some(_) => host.backend()?,
             None => self.phases.time(Phase::Libraries, || host.backend())?,
         };
+        self.look_at_memory();
         let translation = Caches::translation_key(&component::EMBEDDED_DIGEST, &backend.capabilities, key.words());
         let known = match self.translate(backend, problem, &translation)? {
             Translated::Graph(graph) => self.plan(backend, &graph, &translation, alignment)?,
@@ -63,7 +66,7 @@ impl<'a> Work<'a> {
         };
         let (translated, level) =
             host.caches.translations.get_or_build(key.digest(), || self.translate_anew(backend, problem, key).unwrap_or_else(nothing));
-        self.levels.translation = Some(level);
+        self.sources.note(Needed::Translation, level);
         stopped.map_or(Ok(translated), Err)
     }
 
@@ -120,7 +123,7 @@ impl<'a> Work<'a> {
         let mut maker = PlanMaker { caches: &self.host.caches, graph, handle, alignment, phases: &mut self.phases, plan: None };
         let (answer, level) = maker.caches.plans.get_or_build(key.digest(), || maker.make(&key, shared));
         let plan = maker.plan_of(answer);
-        self.levels.plan = Some(level);
+        self.sources.note(Needed::Plan, level);
         match plan {
             Ok(plan) => {
                 tracing::debug!(call = self.entry_point, engine = plan.engine(), workspace = plan.workspace(), ?level, "plan made");

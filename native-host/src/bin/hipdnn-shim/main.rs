@@ -8,7 +8,11 @@ mod flags;
 mod install;
 mod libraries;
 mod output;
+mod problems;
+mod record;
 mod reference;
+mod replay;
+mod report;
 mod rules;
 mod trace;
 mod translate;
@@ -51,6 +55,12 @@ enum Verb {
     Uninstall(install::Removal),
     /// Look after the disk cache: count, check, prune, ship.
     Cache(cache::Options),
+    /// Show what became of a job's calls, from the statistics files of its processes.
+    Report(report::Options),
+    /// Make a corpus of what a program asked for, from its statistics files or JSON traces.
+    Record(record::Options),
+    /// Run the problems of a corpus through libMIOpen as `drive` does, or only translate them, which needs no library.
+    Replay(replay::Options),
     /// Print the reasons for which calls are left to native MIOpen.
     Rules(rules::Options),
 }
@@ -65,6 +75,9 @@ fn main() -> ExitCode {
         Verb::Install(options) => install::run(&options),
         Verb::Uninstall(options) => install::remove(&options),
         Verb::Cache(options) => cache::run(&options),
+        Verb::Report(options) => report::run(&options),
+        Verb::Record(options) => record::run(&options),
+        Verb::Replay(options) => replay::run(&options),
         Verb::Rules(options) => rules::run(&options),
     };
     match result {
