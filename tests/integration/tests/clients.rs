@@ -333,6 +333,7 @@ fn what_the_backend_does_not_take_is_found_out_once_and_what_it_fails_is_not() {
     let counted = |fault: &str| {
         let (stats, log) = (file("v62.stats"), file("v62.backend"));
         let run = CONVOLUTION.run().forwarding().env("REFERENCE_HIPDNN_FAULT", fault).env("REFERENCE_HIPDNN_LOG", &log);
+        let run = run.env("MIOPEN_HIPDNN_MAX_FAILURES", "0");
         let finished = run.env("MIOPEN_HIPDNN_STATS", &stats).output(&["many"]).unwrap();
         let stats: serde_json::Value = serde_json::from_str(&logged(&stats)).unwrap();
         (stats["calls"]["miopenConvolutionForward"].clone(), logged(&log), finished)
@@ -373,4 +374,21 @@ fn warm_calls_enter_no_system_call() {
     assert_eq!(own, Vec::<&&str>::new());
     // The list is one of system calls.
     assert!(lines[..first].iter().any(|line| line.contains("openat(") && line.contains("libhipdnn_backend.so")));
+}
+
+#[test]
+fn what_fails_a_hundred_times_in_a_row_is_not_tried_again() {
+    let (stats, native) = (file("breaker.stats"), file("breaker.native"));
+    let run = CONVOLUTION.run().forwarding().env("REFERENCE_HIPDNN_FAULT", "hipdnnBackendExecute:3=EXECUTION_FAILED");
+    let run = run.env("REFERENCE_MIOPEN_LOG", &native).env("MIOPEN_HIPDNN_STATS", &stats);
+    let finished = run.output(&["many"]).unwrap();
+    right(&finished);
+    assert_eq!(finished.line("status"), "status 0 (miopenStatusSuccess), forwarded error 0");
+    let messages = finished.messages();
+    assert!(messages.len() == 1 && messages[0].contains("100 calls of miopenConvolutionForward in a row"), "{messages:?}");
+    let stats: serde_json::Value = serde_json::from_str(&logged(&stats)).unwrap();
+    let counts = &stats["calls"]["miopenConvolutionForward"];
+    assert_eq!((&counts["served"], &counts["failed"]), (&2.into(), &100.into()), "{counts}");
+    assert_eq!(counts["declined"]["host.circuit.open"], 898, "{counts}");
+    assert_eq!(logged(&native).lines().filter(|line| line.starts_with("miopenConvolutionForward ")).count(), 898);
 }
