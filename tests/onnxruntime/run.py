@@ -104,6 +104,7 @@ def main(name, provider, folder):
     files, code = mapped()
     report = {
         "convolutions": len(network.sums),
+        "threads": network.threads,
         "executions": placed(running.end_profiling()) if provider == "rocm" else [],
         "files": files,
         "code_from_no_file": code,

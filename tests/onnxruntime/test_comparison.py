@@ -3,6 +3,8 @@
 import unittest
 
 import numpy
+import onnxruntime
+from onnx import numpy_helper
 
 from comparison import compare
 from models import MODELS
@@ -69,9 +71,25 @@ class Models(unittest.TestCase):
                 before = network.inputs(network.runs.index(network.runs[index]))["x"]
                 self.assertFalse(numpy.array_equal(network.inputs(index)["x"], before), name)
 
-    def test_a_tolerance_is_far_below_the_outputs(self):
-        for name, build in MODELS.items():
-            self.assertLess(build().tolerance(), 0.05, name)
+    def test_a_tap_that_is_left_out_anywhere_is_beyond_the_tolerance(self):
+        # The deepest models of the coarser type, whose tolerance is the widest.
+        for name in ["resnet50-fp16", "mobilenet-v2-fp16"]:
+            network = MODELS[name]()
+            expected = computed(network)
+            windows = [index for index, weights in enumerate(network.stored) if weights.dims[-1:] == [3]]
+            self.assertGreater(len(windows), 10, name)
+            for index in [windows[0], windows[len(windows) // 2], windows[-1]]:
+                whole = network.stored[index]
+                taps = numpy_helper.to_array(whole).copy()
+                taps[..., 0, 0] = 0
+                network.stored[index] = numpy_helper.from_array(taps, whole.name)
+                self.assertTrue(compare(expected, computed(network), network.tolerance())[1], f"{name}: {whole.name}")
+                network.stored[index] = whole
+
+
+def computed(network):
+    session = onnxruntime.InferenceSession(network.proto().SerializeToString(), providers=["CPUExecutionProvider"])
+    return dict(zip(network.outputs, session.run(network.outputs, network.inputs(0))))
 
 
 if __name__ == "__main__":

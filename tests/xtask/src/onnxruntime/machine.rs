@@ -53,6 +53,8 @@ pub struct Machine {
 pub struct Report {
     /// Convolutions of the model.
     pub convolutions: usize,
+    /// Threads that ran it.
+    pub threads: usize,
     /// Every time a node was executed, by ONNX Runtime's own profile.
     pub executions: Vec<Execution>,
     /// Files that were mapped at the end.
@@ -110,6 +112,8 @@ pub struct Seen {
     pub trace: Vec<Traced>,
     /// Names of the calls that reached native, in order.
     pub native: Vec<String>,
+    /// How often the reference hipDNN executed a plan, by its own log.
+    pub executed_plans: usize,
     /// What any library had to complain about.
     pub stderr: String,
 }
@@ -210,6 +214,7 @@ impl Machine {
         }
         if let Front::On(profile) = front {
             command.env("MIOPEN_HIPDNN_FORWARDING", "1").env("REFERENCE_HIPDNN_PROFILE", profile);
+            command.env("REFERENCE_HIPDNN_LOG", place.join("hipdnn.log"));
             command.env("MIOPEN_HIPDNN_STATS", place.join("census.json")).env("MIOPEN_HIPDNN_TRACE", place.join("trace.jsonl"));
         }
         let (out, err) = (place.join("stdout"), place.join("stderr"));
@@ -236,5 +241,7 @@ fn seen(place: &Path, stderr: String) -> Result<Seen> {
     let trace = trace.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("trace.jsonl")?;
     let native = text("native.log").unwrap_or_default();
     let native = native.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_string).collect();
-    Ok(Seen { report, census: census.map(|statistics| statistics.calls), trace, native, stderr })
+    let hipdnn = text("hipdnn.log").unwrap_or_default();
+    let executed_plans = hipdnn.lines().filter(|line| line.starts_with("hipdnnBackendExecute(") && line.contains(" = 0 ")).count();
+    Ok(Seen { report, census: census.map(|statistics| statistics.calls), trace, native, executed_plans, stderr })
 }

@@ -24,7 +24,7 @@ pub fn install(folder: &Path) -> Result<PathBuf> {
     if fs::read_to_string(&complete).is_ok_and(|packages| packages == PACKAGES.join(" ")) {
         return Ok(python);
     }
-    eprintln!("xtask: installing {} into {}", PACKAGES.join(", "), environment.display());
+    eprintln!("xtask: installing {}", PACKAGES.join(", "));
     asked_of(Command::new(PYTHON).args(["-m", "venv", "--clear"]).arg(&environment))?;
     let options = ["-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet", "--only-binary", ":all:"];
     asked_of(Command::new(&python).args(options).args(PACKAGES))?;
@@ -35,7 +35,7 @@ pub fn install(folder: &Path) -> Result<PathBuf> {
 /// Runs a program that may lack what it takes.
 fn asked_of(command: &mut Command) -> Result<()> {
     let unavailable = |why| Unavailable { what: "the shipped ONNX Runtime", why };
-    let name = command.get_program().to_string_lossy().into_owned();
+    let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| unavailable(format!("{name}: {error}")))?;
     let said = [output.stderr, output.stdout].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
