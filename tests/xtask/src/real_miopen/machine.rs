@@ -5,14 +5,16 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
 
 use super::packages::{DRIVER, LIBRARIES};
-use crate::build;
+use crate::{
+    build,
+    programs::{self, compile, compile_stand_in, wait},
+};
 
 /// Which MIOpen a program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +53,7 @@ impl Machine {
         let machine = Self { folder: folder.canonicalize()?, root: root.canonicalize()?, dist };
         fs::create_dir_all(machine.stand_ins())?;
         for (name, library) in [("rocblas", "librocblas.so.5"), ("rocrand", "librocrand.so.1")] {
-            let source = build::root().join("tests/stand-ins").join(name).with_extension("c");
-            let soname = format!("-Wl,-soname,{library}");
-            compile(&[OsStr::new("-shared"), "-fPIC".as_ref(), soname.as_ref(), source.as_ref()], &machine.stand_ins().join(library))?;
+            compile_stand_in(name, &machine.stand_ins().join(library), &[])?;
         }
         let hip = "libamdhip64.so.7";
         fs::copy(machine.dist.join("lib/reference").join(hip), machine.stand_ins().join(hip))?;
@@ -108,12 +108,7 @@ impl Machine {
 
     /// Runs a program to its end, or to the end of its time, in a home folder of its own.
     pub fn run(&self, front: Front, program: &Path, arguments: &[String], limit: Duration) -> Result<Ran> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let home = self.folder.join(format!("home-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-        fs::create_dir_all(&home)?;
-        let ran = self.run_in(&home, front, program, arguments, limit);
-        fs::remove_dir_all(&home)?;
-        ran
+        programs::in_a_home(&self.folder, |home| self.run_in(home, front, program, arguments, limit))
     }
 
     fn run_in(&self, home: &Path, front: Front, program: &Path, arguments: &[String], limit: Duration) -> Result<Ran> {
@@ -138,30 +133,4 @@ impl Machine {
             ["\"route\":\"hipdnn\"", "\"route\":\"native\""].map(|route| trace.lines().filter(|line| line.contains(route)).count());
         Ok(Ran { end, stdout: text(&out)?, stderr: text(&err)?, routes })
     }
-}
-
-/// How it ended.
-fn wait(command: &mut Command, limit: Duration) -> Result<String> {
-    let (mut child, start) = (command.spawn()?, Instant::now());
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status.to_string());
-        }
-        if start.elapsed() > limit {
-            child.kill()?;
-            child.wait()?;
-            return Ok(TIMEOUT.into());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// End of a program that took too long.
-pub const TIMEOUT: &str = "out of time";
-
-fn compile(arguments: &[&OsStr], to: &Path) -> Result<()> {
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let output = Command::new(compiler).args(arguments).arg("-o").arg(to).output().context("a C compiler is needed")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
 }
