@@ -22,9 +22,11 @@ pub const FORWARDED_ERROR_FUNCTION: &str = "miopenGetLastForwardedError";
 /// The name by which programs ask the loader for MIOpen.
 pub const SONAME: &str = "libMIOpen.so.1";
 
-/// The name that `hipdnn-shim install` gives the native MIOpen. It exports what it always did; unlike the library of an upstream split
-/// install, `libMIOpen_private.so.1`, whose functions are called `<name>_impl`.
+/// The name that `hipdnn-shim install` gives the native MIOpen. It exports what it always did; unlike [`SPLIT_SONAME`].
 pub const PRIVATE_SONAME: &str = "libMIOpen_native.so.1";
+
+/// The native library of upstream's split install, which exports `<name>_impl`.
+pub const SPLIT_SONAME: &str = "libMIOpen_private.so.1";
 
 /// The symbol version node that MIOpen's exports carry up to ROCm 7.2, and that released clients require.
 pub const VERSION_NODE: &str = "MIOPEN_HIP_1";
