@@ -68,6 +68,11 @@ pub enum Line {
 
 /// Does the stages, as if the shim lay in that file.
 pub fn serve(stages: &[Stage], shim: Option<&Path>) -> Result<ExitCode> {
+    // Rust's runtime has handlers for these, which swallow a signal that a library sends itself.
+    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+        // SAFETY: sets a disposition that the system provides; there is one thread.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     let settings = Settings::from_process();
     for stage in stages {
         tell(&Line::Begin(*stage))?;
