@@ -131,7 +131,7 @@ fn find_hip(settings: &Settings) -> Library<Hip> {
         let indices = 0..i32::try_from(count.unwrap_or(0)).unwrap_or(0);
         let facts = Hip {
             runtime_version: hip.runtime_version(),
-            devices: indices.map(|index| hip.describe_device(index)).collect(),
+            devices: indices.map(|index| hip.device_info(index)).collect(),
             device_error: count.err(),
             program: None,
         };
