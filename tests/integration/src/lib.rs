@@ -34,6 +34,23 @@ pub fn reference(name: &str) -> PathBuf {
     dist().join("lib/reference").join(name)
 }
 
+/// A path of a test as an argument.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("paths of tests are text")
+}
+
+/// Runs the tool.
+pub fn tool(arguments: &[&str]) -> Output {
+    Command::new(dist().join("bin/hipdnn-shim")).args(arguments).output().expect("target/dist has the tool")
+}
+
+/// Runs the tool, which must succeed; answers what it prints.
+pub fn succeed(arguments: &[&str]) -> String {
+    let output = tool(arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// A host that forwards, on a backend of the reference set, with no shim in between.
 pub fn host(backend: &str) -> Host {
     let lookup = |name: &str| -> Option<OsString> {
