@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::entry_points;
+
 /// Operation families that can be forwarded. The names are those of the environment variables and of the contract's interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -37,7 +39,7 @@ pub struct Variable {
 
 macro_rules! variables {
     ($($constant:ident $name:literal $effect:literal;)*) => {
-        $(const $constant: &str = $name;)*
+        $(#[doc = $effect] pub const $constant: &str = $name;)*
         /// Every variable that is read. The README's table is this one.
         pub const VARIABLES: &[Variable] = &[$(Variable { name: $name, effect: $effect },)*];
     };
@@ -125,6 +127,7 @@ impl Settings {
         settings.fusion = settings.switch(FORWARDING_FUSION, text(FORWARDING_FUSION), true);
         settings.only = text(USE_FOR).map(|v| list(&v));
         settings.except = text(DISABLE_FOR).map_or_else(Vec::new, |v| list(&v));
+        settings.warn_of_unknown_names();
         settings.native_library = path(NATIVE);
         settings.backend_library = path(BACKEND);
         settings.hip_library = path(HIP);
@@ -169,6 +172,27 @@ impl Settings {
     /// Whether anything at all may be forwarded.
     pub fn forwards_anything(&self) -> bool {
         self.master && (self.conv || self.fusion) && !self.except.iter().any(|item| item == "*")
+    }
+
+    /// The families whose switches are on, lists aside.
+    pub fn families(&self) -> Vec<Family> {
+        let on = |family: &Family| self.master && if *family == Family::Conv { self.conv } else { self.fusion };
+        Family::ALL.iter().copied().filter(on).collect()
+    }
+
+    /// A word that means nothing is a misspelt one. Without the master it does no harm.
+    fn warn_of_unknown_names(&mut self) {
+        let lists = [(USE_FOR, self.only.as_deref().unwrap_or_default()), (DISABLE_FOR, &self.except)];
+        let warn = |(name, list): (&str, &[String])| {
+            let unknown: Vec<String> = list.iter().filter(|word| !entry_points::is_known(word)).map(|word| format!("{word:?}")).collect();
+            let families = Family::ALL.iter().map(|family| family.name()).collect::<Vec<_>>().join(", ");
+            (!unknown.is_empty()).then(|| {
+                let unknown = unknown.join(", ");
+                format!("{name}: {unknown} is neither a family ({families}), nor a function of MIOpen that is forwarded, nor *; ignored")
+            })
+        };
+        let warnings: Vec<String> = lists.into_iter().filter_map(warn).collect();
+        self.warnings.extend(warnings.into_iter().filter(|_| self.master));
     }
 
     fn switch(&mut self, name: &str, value: Option<OsString>, default: bool) -> bool {
@@ -273,6 +297,27 @@ mod tests {
             assert!(!forwards(&[on, (USE_FOR, "conv"), (DISABLE_FOR, except)]), "{except}");
         }
         assert!(forwards(&[on, (DISABLE_FOR, "unknown")]));
+    }
+
+    // V51 too.
+    #[test]
+    fn names_that_mean_nothing_are_told_in_one_line_for_each_list() {
+        let on = (FORWARDING, "1");
+        for good in ["*", "conv", "Conv,,fusion", "miopenconvolutionforward", ""] {
+            assert!(settings(&[on, (DISABLE_FOR, good), (USE_FOR, good)]).warnings.is_empty(), "{good}");
+        }
+        let odd = settings(&[on, (DISABLE_FOR, "Conv,,bn, cnov"), (USE_FOR, "unknown")]);
+        assert_eq!(odd.warnings.len(), 2, "{:?}", odd.warnings);
+        assert!(odd.warnings[0].starts_with(USE_FOR) && odd.warnings[0].contains(r#""unknown" is neither a family (conv, fusion)"#));
+        assert!(odd.warnings[1].starts_with(DISABLE_FOR) && odd.warnings[1].contains(r#""bn", "cnov""#));
+        assert!(settings(&[(DISABLE_FOR, "unknown")]).warnings.is_empty(), "the master is off");
+    }
+
+    #[test]
+    fn families_are_those_whose_switches_are_on() {
+        assert_eq!(settings(&[(FORWARDING, "1")]).families(), [Family::Conv, Family::Fusion]);
+        assert_eq!(settings(&[(FORWARDING, "1"), (FORWARDING_CONV, "0")]).families(), [Family::Fusion]);
+        assert_eq!(settings(&[]).families(), []);
     }
 
     #[test]

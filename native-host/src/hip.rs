@@ -1,4 +1,8 @@
-//! The edge to the HIP runtime: the few functions that the host needs, from the HIP library that is already in the process.
+//! The edge to the HIP runtime: the few functions that the host needs, from the HIP library that is already in the process. Where it is
+//! looked for is in `search`, what it says about its devices in `devices`.
+
+mod devices;
+pub mod search;
 
 use std::{
     ffi::{c_int, c_void},
@@ -8,8 +12,10 @@ use std::{
 
 use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
 
-/// Names under which ROCm's releases ship the runtime, newest first.
-const NAMES: &[&str] = &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
+pub use devices::Device;
+
+use crate::search::{Candidate, Reason, Search, first};
+
 /// glibc's flag "only if it is loaded already", which libloading does not name.
 const RTLD_NOLOAD: c_int = libc::RTLD_NOLOAD;
 
@@ -23,6 +29,7 @@ pub struct Hip {
     /// ROCm 5 and later.
     exchange_capture_mode: Option<ExchangeCaptureMode>,
     events: EventFunctions,
+    devices: devices::DeviceFunctions,
     name: String,
 }
 
@@ -124,37 +131,42 @@ fn checked(error: c_int) -> Result<(), i32> {
 }
 
 impl Hip {
-    /// Uses the named library, else the one in the process, else the first of the usual names that loads.
+    /// Uses the named library, else the one in the process, else the first of the usual names that loads. The error says why not.
     pub fn load(path: Option<&Path>) -> Result<Self, String> {
-        let (library, name) = Self::open(path)?;
-        let hip = Self::resolve(&library, name);
+        let Search { found, rejected } = Self::find(path);
+        found.map(|(_, hip)| hip).ok_or_else(|| match rejected.iter().find(|(_, reason)| *reason != Reason::Missing || path.is_some()) {
+            Some((_, Reason::NotLoadable(text))) => text.clone(),
+            Some((candidate, reason)) => format!("{}: {reason}", candidate.file.display()),
+            None => format!("no HIP runtime is loaded, and none of {} can be", search::NAMES.join(", ")),
+        })
+    }
+
+    /// The first of the places that can be used.
+    pub fn find(path: Option<&Path>) -> Search<Self> {
+        first(search::candidates(path), Self::open)
+    }
+
+    fn open(candidate: &Candidate) -> Result<Self, Reason> {
+        let flags = if *candidate.rule == search::LOADED { RTLD_NOLOAD } else { 0 };
+        let file = candidate.file.as_path();
+        // SAFETY: loading runs the library's initialisers; the operator named it, or native MIOpen needs the same library.
+        let library = unsafe { Loaded::open(Some(file), RTLD_NOW | RTLD_LOCAL | flags) };
+        let library = match library {
+            Ok(library) => library,
+            Err(_) if flags == RTLD_NOLOAD => return Err(Reason::Missing),
+            Err(error) => return Err(Reason::of_loader(file, error)),
+        };
+        let hip = Self::resolve(&library, file.display().to_string());
         // Never unloaded: the caller uses it too.
         std::mem::forget(library);
         hip
     }
 
-    fn open(path: Option<&Path>) -> Result<(Loaded, String), String> {
-        if let Some(path) = path {
-            // SAFETY: loading runs the library's initialisers; the operator named it.
-            let library = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-            return library.map(|l| (l, path.display().to_string())).map_err(crate::backend::loader_text);
-        }
-        for flags in [RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD, RTLD_NOW | RTLD_LOCAL] {
-            for name in NAMES {
-                // SAFETY: as above; native MIOpen needs the same library.
-                if let Ok(library) = unsafe { Loaded::open(Some(*name), flags) } {
-                    return Ok((library, (*name).to_string()));
-                }
-            }
-        }
-        Err(format!("no HIP runtime is loaded, and none of {} can be", NAMES.join(", ")))
-    }
-
-    fn resolve(library: &Loaded, name: String) -> Result<Self, String> {
+    fn resolve(library: &Loaded, name: String) -> Result<Self, Reason> {
         macro_rules! symbol {
             ($symbol:literal) => {
                 // SAFETY: HIP's functions of these names have had these types in every release.
-                *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(|_| format!("{name} lacks {}", $symbol))?
+                *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(|_| Reason::Lacks($symbol))?
             };
         }
         Ok(Self {
@@ -172,6 +184,7 @@ impl Hip {
                 elapsed: symbol!("hipEventElapsedTime"),
                 destroy: symbol!("hipEventDestroy"),
             },
+            devices: devices::DeviceFunctions::resolve(library),
             name,
         })
     }
@@ -179,6 +192,11 @@ impl Hip {
     /// Which library serves.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// An address inside the library, to tell which module it is.
+    pub fn address(&self) -> usize {
+        self.get_device as usize
     }
 
     /// The calling thread's current device.

@@ -2,14 +2,15 @@
 //!
 //! Data flows one way, and the modules follow it:
 //! a call's [`problem`] and its [`key`] → [`component`] (translation, sandboxed) → [`graph`] (as received) → [`validate`] → [`lower`] →
-//! [`plan`] → execution ([`handle`], [`forward`]). [`backend`] and [`hip`] are the edges to the two native libraries; raw pointers
-//! and C numbers stay there. No translation rule lives in this crate: [`rules`] holds only the host's own reasons to decline.
+//! [`plan`] → execution ([`handle`], [`forward`]). [`backend`], [`hip`] and [`native`] are the edges to the libraries that others bring;
+//! raw pointers and C numbers stay there. No translation rule lives in this crate: [`rules`] holds only the host's own reasons to decline.
 
 pub mod backend;
 pub mod cancellation;
 pub mod capabilities;
 pub mod component;
 pub mod data_type;
+pub mod entry_points;
 pub mod environment;
 pub mod forward;
 pub mod gate;
@@ -20,10 +21,17 @@ pub mod judge;
 pub mod key;
 pub mod lock;
 pub mod lower;
+pub mod marker;
+pub mod modules;
+pub mod native;
 pub mod plan;
 pub mod problem;
 pub mod rules;
+pub mod search;
 pub mod stack;
 pub mod trace;
 pub mod translations;
 pub mod validate;
+
+/// The version of all that is built here: the shim, its tools, the built-in translator's host.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -13,11 +13,10 @@ use std::{
     },
 };
 
-use hipdnn_host::{cancellation, environment::Settings, gate, stack, trace::say};
+use hipdnn_host::{cancellation, environment::Settings, gate, native::Library as Native, stack, trace::say};
 
 use crate::{
-    callers, errors,
-    native::Native,
+    callers, errors, native,
     routing::{self, Forwarding, Handler},
 };
 
@@ -161,7 +160,7 @@ impl Bound {
     fn new() -> Self {
         let settings = Settings::from_process();
         settings.warnings.iter().for_each(|warning| say(warning));
-        let native = Native::bind(&settings);
+        let native = native::bind(&settings);
         if let Err(error) = &native {
             say(&format!("{error}; every call returns miopenStatusNotImplemented"));
         }

@@ -2,12 +2,18 @@
 
 use std::{
     ffi::{c_char, c_void},
+    path::PathBuf,
     ptr::{NonNull, null, null_mut},
 };
 
 use hipdnn_abi::{attribute_type, descriptor_type};
 
 use super::{BackendError, Library};
+
+/// The most engines, or plugins, that a handle is asked about.
+const MAX_LISTED: usize = 256;
+/// The longest name or path that is read.
+const MAX_NAME: usize = 4096;
 
 /// A hipDNN handle. Must outlive every graph, engine and plan made with it; not to be used by two threads at once.
 pub struct Handle {
@@ -62,6 +68,65 @@ impl Handle {
         (status == hipdnn_abi::status::SUCCESS).then(|| String::from_utf8_lossy(text).into_owned())
     }
 
+    /// The engines in their order; `None` where the backend cannot tell.
+    pub fn engines(&self) -> Option<Vec<EngineInfo>> {
+        let mut count = 0;
+        // SAFETY: the handle is live, `count` writable.
+        let status = unsafe { (self.library.functions.engine_count?)(self.raw.as_ptr(), &mut count) };
+        if status != hipdnn_abi::status::SUCCESS || count > MAX_LISTED {
+            return None;
+        }
+        (0..count).map(|index| self.engine(index)).collect()
+    }
+
+    fn engine(&self, index: usize) -> Option<EngineInfo> {
+        let function = self.library.functions.engine_info?;
+        let mut id = 0;
+        let mut texts = [const { [0u8; MAX_NAME] }; 4];
+        let mut lengths = [MAX_NAME; 4];
+        let [name, plugin, version, kind] = &mut texts;
+        let [name_length, plugin_length, version_length, kind_length] = &mut lengths;
+        // SAFETY: the handle is live; each buffer has the length that is passed with it.
+        let status = unsafe {
+            function(
+                self.raw.as_ptr(),
+                index,
+                &mut id,
+                name.as_mut_ptr().cast(),
+                name_length,
+                plugin.as_mut_ptr().cast(),
+                plugin_length,
+                version.as_mut_ptr().cast(),
+                version_length,
+                kind.as_mut_ptr().cast(),
+                kind_length,
+            )
+        };
+        let [name, plugin, version, _] = texts.map(|bytes| text(&bytes));
+        (status == hipdnn_abi::status::SUCCESS).then_some(EngineInfo { id, name, plugin, version })
+    }
+
+    /// The files of the loaded engine plugins; `None` where the backend cannot tell.
+    pub fn plugins(&self) -> Option<Vec<PathBuf>> {
+        let function = self.library.functions.plugin_paths?;
+        let (mut count, mut longest) = (0, 0);
+        // SAFETY: the handle is live, both numbers writable; without buffers only they are asked for.
+        let status = unsafe { function(self.raw.as_ptr(), &mut count, null_mut(), &mut longest) };
+        if status != hipdnn_abi::status::SUCCESS || count > MAX_LISTED || longest > MAX_NAME {
+            return None;
+        }
+        let mut buffers = vec![vec![0u8; longest + 1]; count];
+        let mut pointers: Vec<*mut c_char> = buffers.iter_mut().map(|buffer| buffer.as_mut_ptr().cast()).collect();
+        if count > 0 {
+            // SAFETY: as above; each of the buffers has more than the length that was asked for.
+            let status = unsafe { function(self.raw.as_ptr(), &mut count, pointers.as_mut_ptr(), &mut longest) };
+            if status != hipdnn_abi::status::SUCCESS {
+                return None;
+            }
+        }
+        Some(buffers.iter().take(count).map(|bytes| PathBuf::from(text(bytes))).collect())
+    }
+
     pub(crate) fn library(&self) -> &'static Library {
         self.library
     }
@@ -72,6 +137,24 @@ impl Drop for Handle {
         // SAFETY: made by this library, destroyed once. A failure leaves nothing that could be done.
         unsafe { (self.library.functions.destroy)(self.raw.as_ptr()) };
     }
+}
+
+/// An engine, as the backend lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// Its id: a hash of its name.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// The plugin that brings it.
+    pub plugin: String,
+    /// The plugin's version.
+    pub version: String,
+}
+
+/// Text up to its NUL.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|&b| b == 0).next().unwrap_or_default()).into_owned()
 }
 
 /// Pointers for a variant pack, in the order of its uids. Opaque addresses: never dereferenced here.

@@ -208,8 +208,12 @@ impl Finished {
     }
 }
 
-/// The JSON lines of a trace file.
+/// The lines of the calls in a JSON trace file: those after the first, which says who traces.
 pub fn trace_lines(path: &Path) -> Result<Vec<serde_json::Value>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    text.lines().map(|line| serde_json::from_str(line).context("a trace line")).collect()
+    let lines = text.lines().map(|line| serde_json::from_str(line).context("a trace line"));
+    let mut lines = lines.collect::<Result<Vec<serde_json::Value>>>()?;
+    ensure!(lines.first().is_some_and(|line| line["shim"].is_string()), "the trace does not begin with its writer: {text}");
+    lines.retain(|line| line["shim"].is_null());
+    Ok(lines)
 }

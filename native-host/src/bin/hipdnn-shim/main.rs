@@ -2,6 +2,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that fails says so by panicking"))]
 
 mod convolution;
+mod doctor;
 mod drive;
 mod flags;
 mod install;
@@ -48,6 +49,9 @@ enum Verb {
     Install(install::Options),
     /// Take an installation back: exactly the files that it put there.
     Uninstall(install::Removal),
+    /// Say which native MIOpen, HIP, hipDNN and translator the shim uses here and why, and what is wrong; or what serves a running process.
+    #[command(after_help = doctor::help())]
+    Doctor(doctor::Options),
     /// Print the reasons for which calls are left to native MIOpen.
     Rules(rules::Options),
 }
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Verb::Translate(options) => translate::run(&options),
         Verb::Install(options) => install::run(&options),
         Verb::Uninstall(options) => install::remove(&options),
+        Verb::Doctor(options) => doctor::run(&options),
         Verb::Rules(options) => rules::run(&options),
     };
     match result {

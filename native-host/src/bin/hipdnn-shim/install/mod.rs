@@ -7,7 +7,7 @@
 
 mod check;
 mod development;
-mod elf;
+pub mod elf;
 mod tree;
 
 use std::{
