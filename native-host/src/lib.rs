@@ -26,6 +26,7 @@ pub mod modules;
 pub mod native;
 pub mod plan;
 pub mod problem;
+pub mod release;
 pub mod rules;
 pub mod search;
 pub mod stack;

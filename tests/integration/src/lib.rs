@@ -5,6 +5,7 @@
 pub mod elf;
 pub mod pair;
 pub mod stock;
+pub mod ways;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -206,6 +207,12 @@ impl Finished {
     pub fn messages(&self) -> Vec<&str> {
         self.stderr.lines().filter(|line| line.starts_with("[MIOpen->hipDNN]")).collect()
     }
+}
+
+/// The first line of a JSON trace file, which says who traces.
+pub fn banner(path: &Path) -> Result<serde_json::Value> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(text.lines().next().context("an empty trace")?).context("the first line of a trace")
 }
 
 /// The lines of the calls in a JSON trace file: those after the first, which says who traces.
