@@ -74,7 +74,7 @@ variables! {
     NATIVE "MIOPEN_HIPDNN_NATIVE_LIBRARY" "path of the native MIOpen";
     BACKEND "MIOPEN_HIPDNN_BACKEND_LIBRARY" "path of libhipdnn_backend.so";
     HIP "MIOPEN_HIPDNN_HIP_LIBRARY" "path of the HIP runtime";
-    TRACE "MIOPEN_HIPDNN_TRACE" "one line for each routed call: text or json (on stderr), or a file (JSON if it ends in .json or .jsonl); %p is the pid";
+    TRACE "MIOPEN_HIPDNN_TRACE" "one line that says who traces, then one for each routed call: text or json (on stderr), or a file (JSON if it ends in .json or .jsonl); %p is the pid";
     STATS "MIOPEN_HIPDNN_STATS" "file for the counters as JSON, rewritten when a handle is destroyed and at normal exit; %p is the pid";
     TIMING "MIOPEN_HIPDNN_FORWARDING_TIMING" "one line on stderr for each routed call: how long its phases took on the host, cold and warm calls apart";
     MEMINFO "MIOPEN_HIPDNN_FORWARDING_MEMINFO" "one line on stderr for each call that builds or executes a plan: device memory before and after";
@@ -238,6 +238,18 @@ impl Settings {
     pub fn families(&self) -> Vec<Family> {
         let on = |family: &Family| self.master && if *family == Family::Conv { self.conv } else { self.fusion };
         Family::ALL.iter().copied().filter(on).collect()
+    }
+
+    /// What else is on that is off by default, in words.
+    pub fn options(&self) -> Vec<&'static str> {
+        let options = [
+            (self.only.is_some() || !self.except.is_empty(), "not all functions"),
+            (self.find_both, "find both"),
+            (self.deterministic, "deterministic"),
+            (self.fallback, "on error fallback"),
+            (self.strict, "strict"),
+        ];
+        options.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect()
     }
 
     /// A word that means nothing is a misspelt one. Without the master it does no harm.

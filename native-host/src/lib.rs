@@ -32,6 +32,7 @@ pub mod native;
 pub mod phases;
 pub mod plan;
 pub mod problem;
+pub mod release;
 pub mod rules;
 pub mod search;
 pub mod stack;

@@ -109,6 +109,7 @@ struct Banner<'a> {
     shim: &'a str,
     pid: u32,
     forwarding: Vec<&'a str>,
+    options: Vec<&'a str>,
     native_library: Option<&'a Path>,
     backend_library: Option<&'a Path>,
     hip_library: Option<&'a Path>,
@@ -120,6 +121,7 @@ impl<'a> Banner<'a> {
             shim: crate::VERSION,
             pid: std::process::id(),
             forwarding: settings.families().into_iter().map(Family::name).collect(),
+            options: settings.options(),
             native_library: settings.native_library.as_deref(),
             backend_library: settings.backend_library.as_deref(),
             hip_library: settings.hip_library.as_deref(),
@@ -129,9 +131,16 @@ impl<'a> Banner<'a> {
     fn text(&self) -> String {
         let libraries = [("native", self.native_library), ("hipDNN", self.backend_library), ("HIP", self.hip_library)];
         let named = libraries.iter().filter_map(|(what, path)| Some(format!("; {what} {}", (*path)?.display())));
-        let families = self.forwarding.join(", ");
-        format!("hipdnn-shim {} in process {}: forwarding {families}{}", self.shim, self.pid, named.collect::<String>())
+        let families = if self.forwarding.is_empty() { "nothing".into() } else { self.forwarding.join(", ") };
+        let options = self.options.iter().map(|option| format!("; {option}"));
+        let told = options.chain(named).collect::<String>();
+        format!("hipdnn-shim {} in process {}: forwarding {families}{told}", self.shim, self.pid)
     }
+}
+
+/// Writes who would trace, where nothing is forwarded and therefore nothing traced: whoever asked for a trace then knows why it is empty.
+pub fn say_who_traces(settings: &Settings) {
+    drop(Trace::open(&settings.clone().resolved()));
 }
 
 /// Where trace lines go. One write for each line, so that lines of threads do not mix.

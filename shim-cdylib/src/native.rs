@@ -10,6 +10,7 @@ use hipdnn_host::{
         Library,
         search::{Surroundings, stock_folders},
     },
+    release,
     search::Reason,
 };
 use miopen_api::{PRIVATE_SONAME, SONAME, SPLIT_SONAME};
@@ -37,6 +38,17 @@ pub fn bind(settings: &Settings) -> Result<Library, NativeError> {
     Err(match (&settings.native_library, search.rejected.pop()) {
         (Some(path), Some((_, reason))) => NativeError::Named(path.clone(), reason),
         _ => NativeError::NotFound(stock_folders(&around).iter().map(|(_, f)| f.display().to_string()).collect::<Vec<_>>().join(":")),
+    })
+}
+
+/// Whether the program's HIP runtime and a native that nobody named are of different releases, each by what its tree says: then they were
+/// not made to work together, and least of all with hipDNN between them. Versions that libraries report are not looked at.
+pub fn mixed(settings: &Settings, native: &Library) -> Option<String> {
+    let hip = modules::folder_of(hip::search::STEM).filter(|_| settings.native_library.is_none())?;
+    let native = native.file()?;
+    let (of_native, of_hip) = (release::of(&native)?, release::of(&hip)?);
+    (of_native != of_hip).then(|| {
+        format!("the native MIOpen {} is of ROCm {of_native}, the HIP runtime in {} of ROCm {of_hip}", native.display(), hip.display())
     })
 }
 

@@ -13,7 +13,14 @@ use std::{
     },
 };
 
-use hipdnn_host::{cancellation, environment::Settings, gate, native::Library as Native, stack, trace::say};
+use hipdnn_host::{
+    cancellation,
+    environment::Settings,
+    gate,
+    native::Library as Native,
+    stack,
+    trace::{self, say},
+};
 
 use crate::{
     callers, errors, native,
@@ -167,6 +174,14 @@ impl Bound {
         let native = native.ok();
         let natives = std::array::from_fn(|index| native_of(native.as_ref(), NAMES[index]));
         let forwards = native.is_some() && settings.forwards_anything() && !gate::is_disturbed();
+        let mixed = native.as_ref().filter(|_| forwards).and_then(|library| native::mixed(&settings, library));
+        if let Some(mixed) = &mixed {
+            say(&format!("{mixed}; every call goes to native MIOpen, unless MIOPEN_HIPDNN_NATIVE_LIBRARY names it"));
+        }
+        let forwards = forwards && mixed.is_none();
+        if !forwards {
+            trace::say_who_traces(&settings);
+        }
         if let Some(address) = native.filter(|_| forwards).and_then(|native| native.symbol(c"miopenCreate")) {
             callers::add_module_of(address);
         }

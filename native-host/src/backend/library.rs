@@ -81,9 +81,9 @@ pub struct Library {
 }
 
 impl Library {
-    /// Loads the backend from a path, or, without one, by its bare name. The error says why not, on one line.
-    pub fn load(path: Option<&Path>) -> Result<Self, String> {
-        let Search { found, rejected } = Self::find(path);
+    /// Loads the backend from a path, or, without one, by its bare name, else from folders of ROCm's. The error says why not, on one line.
+    pub fn load(path: Option<&Path>, folders: &[PathBuf]) -> Result<Self, String> {
+        let Search { found, rejected } = Self::find(path, folders);
         let told = |(candidate, reason): &(Candidate, Reason)| match reason {
             Reason::NotLoadable(text) => text.clone(),
             reason => format!("{}: {reason}", candidate.file.display()),
@@ -92,8 +92,16 @@ impl Library {
     }
 
     /// The first of the places that can be used.
-    pub fn find(path: Option<&Path>) -> Search<Self> {
-        first(search::candidates(path), |candidate| Self::open(&candidate.file))
+    pub fn find(path: Option<&Path>, folders: &[PathBuf]) -> Search<Self> {
+        let open = |candidate: &Candidate| Self::open(&candidate.file);
+        let mut search = first(search::candidates(path), open);
+        if search.found.is_none() && path.is_none() {
+            // Folders are read only now.
+            let versioned = first(search::versioned(folders), open);
+            search.found = versioned.found;
+            search.rejected.extend(versioned.rejected);
+        }
+        search
     }
 
     /// Loaded `RTLD_LOCAL`, as AMD's own clients do, so that its symbols never enter the caller's scope.

@@ -10,6 +10,7 @@ use miopen_api::{PRIVATE_SONAME, SONAME, SPLIT_SONAME};
 
 use crate::{
     environment::Settings,
+    hip, modules,
     search::{Candidate, Rule},
 };
 
@@ -63,7 +64,7 @@ pub fn candidates(around: &Surroundings<'_>) -> Vec<Candidate> {
     candidates
 }
 
-/// Folders that may hold a stock MIOpen, in order.
+/// Folders that may hold ROCm's libraries, a stock MIOpen among them, in order.
 pub fn stock_folders(around: &Surroundings<'_>) -> Vec<(&'static Rule, PathBuf)> {
     let settings = around.settings;
     let mut folders: Vec<(&'static Rule, PathBuf)> = around.hip_folder.iter().map(|folder| (&BESIDE_HIP, folder.to_path_buf())).collect();
@@ -73,6 +74,13 @@ pub fn stock_folders(around: &Surroundings<'_>) -> Vec<(&'static Rule, PathBuf)>
     folders.push((&OPT_ROCM, "/opt/rocm/lib".into()));
     folders.extend(SYSTEM_FOLDERS.map(|folder| (&SYSTEM, folder.into())));
     folders
+}
+
+/// The same for a library that the loader did not find by name, in a process as it is now.
+pub fn library_folders(settings: &Settings) -> Vec<PathBuf> {
+    let hip_folder = modules::folder_of(hip::search::STEM);
+    let around = Surroundings { settings, own_file: None, hip_folder: hip_folder.as_deref() };
+    stock_folders(&around).into_iter().map(|(_, folder)| folder).collect()
 }
 
 /// Whether two paths lead to one file: by path, link or hard link. (A copy is recognised by what it exports.)

@@ -8,9 +8,13 @@ pub use types::{ConvAlgoPerf, ConvSolution, TensorArgument};
 #[cfg(feature = "table")]
 mod header;
 #[cfg(feature = "table")]
+mod private;
+#[cfg(feature = "table")]
 mod table;
 #[cfg(feature = "table")]
 pub use header::{c_header, conformance_program, shim_header};
+#[cfg(feature = "table")]
+pub use private::{RENAME_HEADER, private_cmake, private_pkg_config, rename_header};
 #[cfg(feature = "table")]
 pub use table::{Abi, Api, EnumType, EnumValue, Field, Function, FunctionPointer, Param, PointerParam, Struct, table};
 
@@ -30,6 +34,15 @@ pub const SPLIT_SONAME: &str = "libMIOpen_private.so.1";
 
 /// The symbol version node that MIOpen's exports carry up to ROCm 7.2, and that released clients require.
 pub const VERSION_NODE: &str = "MIOPEN_HIP_1";
+
+/// What the functions of [`SPLIT_SONAME`] have behind their public names.
+pub const IMPLEMENTATION_SUFFIX: &str = "_impl";
+
+/// The package by which builds find [`SPLIT_SONAME`]: its folder of headers, its pkg-config and its CMake name.
+pub const PRIVATE_PACKAGE: &str = "miopen_private";
+
+/// The version that generated packages give out where no header of the native's says one: the newest whose API the table declares.
+pub const API_VERSION: &str = "3.5.1";
 
 #[cfg(test)]
 mod tests {

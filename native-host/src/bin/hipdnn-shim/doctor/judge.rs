@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hipdnn_host::{backend, environment::Settings, hip, native, search::Reason};
+use hipdnn_host::{backend, environment::Settings, hip, native, release, search::Reason};
 
 use super::{
     file::{Kind as FileKind, Notes},
@@ -136,7 +136,7 @@ pub fn mixed(libraries: &[(&str, &Path)], mapped: &[PathBuf], on: bool) -> Vec<F
     }
     let mut releases: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (what, path) in libraries {
-        if let Some(release) = release(path) {
+        if let Some(release) = release::of(path) {
             releases.entry(release).or_default().push(format!("{what} {}", path.display()));
         }
     }
@@ -145,13 +145,6 @@ pub fn mixed(libraries: &[(&str, &Path)], mapped: &[PathBuf], on: bool) -> Vec<F
         findings.push(Kind::MixedTrees.found(on, list.collect::<Vec<_>>().join("; ")));
     }
     findings
-}
-
-/// The release of the ROCm installation that a library lies in, as that says itself.
-fn release(library: &Path) -> Option<String> {
-    let real = library.canonicalize().ok()?;
-    let version = real.ancestors().skip(1).find_map(|folder| fs::read_to_string(folder.join(".info/version")).ok())?;
-    Some(version.trim().to_string())
 }
 
 /// hipDNN.
@@ -223,10 +216,5 @@ mod tests {
         let found = mixed(&[], &mapped(&["/a/libamdhip64.so.7", "/b/libamdhip64.so.6"]), true);
         assert_eq!(found[0].id, "rocm.two-hips");
         assert!(found[0].what.contains("/a/libamdhip64.so.7 and /b/libamdhip64.so.6"));
-    }
-
-    #[test]
-    fn the_release_is_what_the_installation_says() {
-        assert_eq!(release(Path::new("/proc/version")), None);
     }
 }

@@ -140,7 +140,8 @@ fn find_hip(settings: &Settings) -> Library<Hip> {
 }
 
 fn find_hipdnn(settings: &Settings) -> Library<Hipdnn> {
-    told(backend::Library::find(settings.backend_library.as_deref()), |library| {
+    let folders = native::search::library_folders(settings);
+    told(backend::Library::find(settings.backend_library.as_deref(), &folders), |library| {
         let file = modules::module_of(library.address()).map(|module| module.file);
         let folder = file.as_deref().and_then(Path::parent).map(plugin_folder);
         let mut facts = Hipdnn {
