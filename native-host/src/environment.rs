@@ -5,7 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::cache::disk::{Options, folder::default_path};
+use crate::{
+    cache::disk::{Options, folder::default_path},
+    entry_points,
+};
 
 /// What the disk cache may take if nobody says.
 const DEFAULT_CACHE_BYTES: u64 = 1 << 30;
@@ -57,7 +60,7 @@ pub struct Variable {
 
 macro_rules! variables {
     ($($constant:ident $name:literal $effect:literal;)*) => {
-        $(const $constant: &str = $name;)*
+        $(#[doc = $effect] pub const $constant: &str = $name;)*
         /// Every variable that is read. The README's table is this one.
         pub const VARIABLES: &[Variable] = &[$(Variable { name: $name, effect: $effect },)*];
     };
@@ -74,7 +77,7 @@ variables! {
     NATIVE "MIOPEN_HIPDNN_NATIVE_LIBRARY" "path of the native MIOpen";
     BACKEND "MIOPEN_HIPDNN_BACKEND_LIBRARY" "path of libhipdnn_backend.so";
     HIP "MIOPEN_HIPDNN_HIP_LIBRARY" "path of the HIP runtime";
-    TRACE "MIOPEN_HIPDNN_TRACE" "one line for each routed call: text or json (on stderr), or a file (JSON if it ends in .json or .jsonl); %p is the pid";
+    TRACE "MIOPEN_HIPDNN_TRACE" "one line that says who traces, then one for each routed call: text or json (on stderr), or a file (JSON if it ends in .json or .jsonl); %p is the pid";
     STATS "MIOPEN_HIPDNN_STATS" "file for the counters as JSON, rewritten when a handle is destroyed and at normal exit; %p is the pid";
     TIMING "MIOPEN_HIPDNN_FORWARDING_TIMING" "one line on stderr for each routed call: how long its phases took on the host, cold and warm calls apart";
     MEMINFO "MIOPEN_HIPDNN_FORWARDING_MEMINFO" "one line on stderr for each call that builds or executes a plan: device memory before and after";
@@ -169,6 +172,7 @@ impl Settings {
         settings.fusion = settings.switch(FORWARDING_FUSION, text(FORWARDING_FUSION), true);
         settings.only = text(USE_FOR).map(|v| list(&v));
         settings.except = text(DISABLE_FOR).map_or_else(Vec::new, |v| list(&v));
+        settings.warn_of_unknown_names();
         settings.native_library = path(NATIVE);
         settings.backend_library = path(BACKEND);
         settings.hip_library = path(HIP);
@@ -230,6 +234,39 @@ impl Settings {
     /// Whether anything at all may be forwarded.
     pub fn forwards_anything(&self) -> bool {
         self.master && (self.conv || self.fusion) && !self.except.iter().any(|item| item == "*")
+    }
+
+    /// The families whose switches are on, lists aside.
+    pub fn families(&self) -> Vec<Family> {
+        let on = |family: &Family| self.master && if *family == Family::Conv { self.conv } else { self.fusion };
+        Family::ALL.iter().copied().filter(on).collect()
+    }
+
+    /// What else is on that is off by default, in words.
+    pub fn options(&self) -> Vec<&'static str> {
+        let options = [
+            (self.only.is_some() || !self.except.is_empty(), "not all functions"),
+            (self.find_both, "find both"),
+            (self.deterministic, "deterministic"),
+            (self.fallback, "on error fallback"),
+            (self.strict, "strict"),
+        ];
+        options.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect()
+    }
+
+    /// A word that means nothing is a misspelt one. Without the master it does no harm.
+    fn warn_of_unknown_names(&mut self) {
+        let lists = [(USE_FOR, self.only.as_deref().unwrap_or_default()), (DISABLE_FOR, &self.except)];
+        let warn = |(name, list): (&str, &[String])| {
+            let unknown: Vec<String> = list.iter().filter(|word| !entry_points::is_known(word)).map(|word| format!("{word:?}")).collect();
+            let families = Family::ALL.iter().map(|family| family.name()).collect::<Vec<_>>().join(", ");
+            (!unknown.is_empty()).then(|| {
+                let unknown = unknown.join(", ");
+                format!("{name}: {unknown} is neither a family ({families}), nor a function of MIOpen that is forwarded, nor *; ignored")
+            })
+        };
+        let warnings: Vec<String> = lists.into_iter().filter_map(warn).collect();
+        self.warnings.extend(warnings.into_iter().filter(|_| self.master));
     }
 
     fn switch(&mut self, name: &str, value: Option<OsString>, default: bool) -> bool {
@@ -342,6 +379,27 @@ mod tests {
             assert!(!forwards(&[on, (USE_FOR, "conv"), (DISABLE_FOR, except)]), "{except}");
         }
         assert!(forwards(&[on, (DISABLE_FOR, "unknown")]));
+    }
+
+    // V51 too.
+    #[test]
+    fn names_that_mean_nothing_are_told_in_one_line_for_each_list() {
+        let on = (FORWARDING, "1");
+        for good in ["*", "conv", "Conv,,fusion", "miopenconvolutionforward", ""] {
+            assert!(settings(&[on, (DISABLE_FOR, good), (USE_FOR, good)]).warnings.is_empty(), "{good}");
+        }
+        let odd = settings(&[on, (DISABLE_FOR, "Conv,,bn, cnov"), (USE_FOR, "unknown")]);
+        assert_eq!(odd.warnings.len(), 2, "{:?}", odd.warnings);
+        assert!(odd.warnings[0].starts_with(USE_FOR) && odd.warnings[0].contains(r#""unknown" is neither a family (conv, fusion)"#));
+        assert!(odd.warnings[1].starts_with(DISABLE_FOR) && odd.warnings[1].contains(r#""bn", "cnov""#));
+        assert!(settings(&[(DISABLE_FOR, "unknown")]).warnings.is_empty(), "the master is off");
+    }
+
+    #[test]
+    fn families_are_those_whose_switches_are_on() {
+        assert_eq!(settings(&[(FORWARDING, "1")]).families(), [Family::Conv, Family::Fusion]);
+        assert_eq!(settings(&[(FORWARDING, "1"), (FORWARDING_CONV, "0")]).families(), [Family::Fusion]);
+        assert_eq!(settings(&[]).families(), []);
     }
 
     #[test]

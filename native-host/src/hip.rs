@@ -1,4 +1,8 @@
-//! The edge to the HIP runtime: the few functions that the host needs, from the HIP library that is already in the process.
+//! The edge to the HIP runtime: the few functions that the host needs, from the HIP library that is already in the process. Where it is
+//! looked for is in `search`, what it says about its devices in `devices`.
+
+mod devices;
+pub mod search;
 
 use std::{
     ffi::{c_int, c_void},
@@ -8,10 +12,13 @@ use std::{
 
 use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
 
-use crate::trace::Memory;
+pub use devices::Device;
 
-/// Names under which ROCm's releases ship the runtime, newest first.
-const NAMES: &[&str] = &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
+use crate::{
+    search::{Candidate, Reason, Search, first},
+    trace::Memory,
+};
+
 /// glibc's flag "only if it is loaded already", which libloading does not name.
 const RTLD_NOLOAD: c_int = libc::RTLD_NOLOAD;
 
@@ -26,41 +33,11 @@ pub struct Hip {
     /// ROCm 5 and later.
     exchange_capture_mode: Option<ExchangeCaptureMode>,
     events: EventFunctions,
-    describe: Describe,
+    devices: devices::DeviceFunctions,
     name: String,
 }
 
 type MemoryInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> c_int;
-
-/// What HIP says about devices; each only where the release has it.
-#[derive(Clone, Copy)]
-struct Describe {
-    properties: Option<unsafe extern "C" fn(*mut Properties, c_int) -> c_int>,
-    runtime_version: Option<unsafe extern "C" fn(*mut c_int) -> c_int>,
-    driver_version: Option<unsafe extern "C" fn(*mut c_int) -> c_int>,
-}
-
-/// `hipDeviceProp_tR0600`, with room to spare; only the offsets below are read.
-#[repr(C, align(16))]
-struct Properties([u8; 4096]);
-
-impl Properties {
-    /// Offset and size of `name`.
-    const NAME: (usize, usize) = (0, 256);
-    /// Offset of `multiProcessorCount`.
-    const COMPUTE_UNITS: usize = 388;
-    /// Offset and size of `gcnArchName`.
-    const ARCHITECTURE: (usize, usize) = (1160, 256);
-
-    fn text(&self, (offset, size): (usize, usize)) -> String {
-        let bytes = &self.0[offset..offset + size];
-        String::from_utf8_lossy(bytes.split(|&b| b == 0).next().unwrap_or_default()).into_owned()
-    }
-
-    fn integer(&self, offset: usize) -> i32 {
-        (0..4).rev().fold(0, |word, byte| word << 8 | i32::from(self.0[offset + byte]))
-    }
-}
 
 type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_int) -> c_int;
 
@@ -160,37 +137,42 @@ fn checked(error: c_int) -> Result<(), i32> {
 }
 
 impl Hip {
-    /// Uses the named library, else the one in the process, else the first of the usual names that loads.
+    /// Uses the named library, else the one in the process, else the first of the usual names that loads. The error says why not.
     pub fn load(path: Option<&Path>) -> Result<Self, String> {
-        let (library, name) = Self::open(path)?;
-        let hip = Self::resolve(&library, name);
+        let Search { found, rejected } = Self::find(path);
+        found.map(|(_, hip)| hip).ok_or_else(|| match rejected.iter().find(|(_, reason)| *reason != Reason::Missing || path.is_some()) {
+            Some((_, Reason::NotLoadable(text))) => text.clone(),
+            Some((candidate, reason)) => format!("{}: {reason}", candidate.file.display()),
+            None => format!("no HIP runtime is loaded, and none of {} can be", search::NAMES.join(", ")),
+        })
+    }
+
+    /// The first of the places that can be used.
+    pub fn find(path: Option<&Path>) -> Search<Self> {
+        first(search::candidates(path), Self::open)
+    }
+
+    fn open(candidate: &Candidate) -> Result<Self, Reason> {
+        let flags = if *candidate.rule == search::LOADED { RTLD_NOLOAD } else { 0 };
+        let file = candidate.file.as_path();
+        // SAFETY: loading runs the library's initialisers; the operator named it, or native MIOpen needs the same library.
+        let library = unsafe { Loaded::open(Some(file), RTLD_NOW | RTLD_LOCAL | flags) };
+        let library = match library {
+            Ok(library) => library,
+            Err(_) if flags == RTLD_NOLOAD => return Err(Reason::Missing),
+            Err(error) => return Err(Reason::of_loader(file, error)),
+        };
+        let hip = Self::resolve(&library, file.display().to_string());
         // Never unloaded: the caller uses it too.
         std::mem::forget(library);
         hip
     }
 
-    fn open(path: Option<&Path>) -> Result<(Loaded, String), String> {
-        if let Some(path) = path {
-            // SAFETY: loading runs the library's initialisers; the operator named it.
-            let library = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-            return library.map(|l| (l, path.display().to_string())).map_err(crate::backend::loader_text);
-        }
-        for flags in [RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD, RTLD_NOW | RTLD_LOCAL] {
-            for name in NAMES {
-                // SAFETY: as above; native MIOpen needs the same library.
-                if let Ok(library) = unsafe { Loaded::open(Some(*name), flags) } {
-                    return Ok((library, (*name).to_string()));
-                }
-            }
-        }
-        Err(format!("no HIP runtime is loaded, and none of {} can be", NAMES.join(", ")))
-    }
-
-    fn resolve(library: &Loaded, name: String) -> Result<Self, String> {
+    fn resolve(library: &Loaded, name: String) -> Result<Self, Reason> {
         macro_rules! symbol {
             ($symbol:literal) => {
                 // SAFETY: HIP's functions of these names have had these types in every release.
-                *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(|_| format!("{name} lacks {}", $symbol))?
+                *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(|_| Reason::Lacks($symbol))?
             };
         }
         macro_rules! optional {
@@ -214,36 +196,19 @@ impl Hip {
                 elapsed: symbol!("hipEventElapsedTime"),
                 destroy: symbol!("hipEventDestroy"),
             },
-            describe: Describe {
-                properties: optional!("hipGetDevicePropertiesR0600"),
-                runtime_version: optional!("hipRuntimeGetVersion"),
-                driver_version: optional!("hipDriverGetVersion"),
-            },
+            devices: devices::DeviceFunctions::resolve(library),
             name,
         })
-    }
-
-    /// A device, and the runtime and driver that it is used with, in one line; `None` where HIP does not tell all of it.
-    pub fn describe(&self, device: i32) -> Option<String> {
-        let mut properties = Box::new(Properties([0; 4096]));
-        // SAFETY: the structure has more room than any release writes.
-        if unsafe { (self.describe.properties?)(&mut *properties, device) } != 0 {
-            return None;
-        }
-        let version = |function: unsafe extern "C" fn(*mut c_int) -> c_int| {
-            let mut version = 0;
-            // SAFETY: `version` is writable.
-            (unsafe { function(&mut version) } == 0).then_some(version)
-        };
-        let (runtime, driver) = (version(self.describe.runtime_version?)?, version(self.describe.driver_version?)?);
-        let (name, architecture) = (properties.text(Properties::NAME), properties.text(Properties::ARCHITECTURE));
-        let units = properties.integer(Properties::COMPUTE_UNITS);
-        Some(format!("device {name}, {architecture}, {units} compute units, runtime {runtime}, driver {driver}"))
     }
 
     /// Which library serves.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// An address inside the library, to tell which module it is.
+    pub fn address(&self) -> usize {
+        self.get_device as usize
     }
 
     /// The calling thread's current device.

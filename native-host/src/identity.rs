@@ -31,7 +31,7 @@ pub fn backend(handle: &Handle) -> Option<String> {
 
 /// This build of the host.
 pub fn own_build() -> Option<String> {
-    Some(format!("{} {}", env!("CARGO_PKG_VERSION"), module_at(own_build as *const () as usize)?))
+    Some(format!("{} {}", crate::VERSION, module_at(own_build as *const () as usize)?))
 }
 
 /// The contents of the module that an address lies in.

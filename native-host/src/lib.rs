@@ -3,9 +3,9 @@
 //! Data flows one way, and the modules follow it:
 //! a call's [`problem`] and its [`key`] → [`component`] (translation, sandboxed) → [`graph`] (as received) → [`validate`] → [`lower`] →
 //! [`plan`] → execution ([`handle`], [`forward`]). What is found out on the way is remembered in [`cache`], under all that [`identity`] says
-//! it depends on. [`backend`] and [`hip`] are the edges to the two native libraries; raw pointers and C numbers stay there. What can be seen of
-//! it: [`trace`] while calls happen, [`phases`] and [`census`] in numbers, [`stats`] as the file that the tools read. No translation rule lives in
-//! this crate: [`rules`] holds only the host's own reasons to decline.
+//! it depends on. [`backend`], [`hip`] and [`native`] are the edges to the libraries that others bring, which [`search`] finds; raw pointers
+//! and C numbers stay there. What can be seen of it: [`trace`] while calls happen, [`phases`] and [`census`] in numbers, [`stats`] as the
+//! file that the tools read. No translation rule lives in this crate: [`rules`] holds only the host's own reasons to decline.
 
 pub mod backend;
 pub mod cache;
@@ -14,6 +14,7 @@ pub mod capabilities;
 pub mod census;
 pub mod component;
 pub mod data_type;
+pub mod entry_points;
 pub mod environment;
 pub mod forward;
 pub mod gate;
@@ -25,12 +26,20 @@ pub mod judge;
 pub mod key;
 pub mod lock;
 pub mod lower;
+pub mod marker;
+pub mod modules;
+pub mod native;
 pub mod phases;
 pub mod plan;
 pub mod problem;
+pub mod release;
 pub mod rules;
+pub mod search;
 pub mod stack;
 pub mod stats;
 pub mod trace;
 pub mod translations;
 pub mod validate;
+
+/// The version of all that is built here: the shim, its tools, the built-in translator's host.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -13,7 +13,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    environment::{Settings, TraceTarget},
+    environment::{Family, Settings, TraceTarget},
     lock::Mutex,
     phases::{Phases, microseconds},
     problem::OwnedProblem,
@@ -103,6 +103,46 @@ impl<'a> Event<'a> {
     }
 }
 
+/// The first line of a trace: who writes it, and what it was told.
+#[derive(Serialize)]
+struct Banner<'a> {
+    shim: &'a str,
+    pid: u32,
+    forwarding: Vec<&'a str>,
+    options: Vec<&'a str>,
+    native_library: Option<&'a Path>,
+    backend_library: Option<&'a Path>,
+    hip_library: Option<&'a Path>,
+}
+
+impl<'a> Banner<'a> {
+    fn new(settings: &'a Settings) -> Self {
+        Self {
+            shim: crate::VERSION,
+            pid: std::process::id(),
+            forwarding: settings.families().into_iter().map(Family::name).collect(),
+            options: settings.options(),
+            native_library: settings.native_library.as_deref(),
+            backend_library: settings.backend_library.as_deref(),
+            hip_library: settings.hip_library.as_deref(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let libraries = [("native", self.native_library), ("hipDNN", self.backend_library), ("HIP", self.hip_library)];
+        let named = libraries.iter().filter_map(|(what, path)| Some(format!("; {what} {}", (*path)?.display())));
+        let families = if self.forwarding.is_empty() { "nothing".into() } else { self.forwarding.join(", ") };
+        let options = self.options.iter().map(|option| format!("; {option}"));
+        let told = options.chain(named).collect::<String>();
+        format!("hipdnn-shim {} in process {}: forwarding {families}{told}", self.shim, self.pid)
+    }
+}
+
+/// Writes who would trace, where nothing is forwarded and therefore nothing traced: whoever asked for a trace then knows why it is empty.
+pub fn say_who_traces(settings: &Settings) {
+    drop(Trace::open(&settings.clone().resolved()));
+}
+
 /// Where trace lines go. One write for each line, so that lines of threads do not mix.
 pub struct Trace {
     json: bool,
@@ -110,8 +150,15 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Opens what the settings name, or nothing. A file that cannot be opened is said once.
+    /// Opens what the settings name, or nothing, and writes who traces. A file that cannot be opened is said once.
     pub fn open(settings: &Settings) -> Option<Self> {
+        let trace = Self::open_target(settings)?;
+        let banner = Banner::new(settings);
+        trace.put(|| serde_json::to_string(&banner).unwrap_or_default(), || banner.text());
+        Some(trace)
+    }
+
+    fn open_target(settings: &Settings) -> Option<Self> {
         match settings.trace.as_ref()? {
             TraceTarget::Text => Some(Self { json: false, file: None }),
             TraceTarget::Json => Some(Self { json: true, file: None }),
@@ -127,7 +174,11 @@ impl Trace {
 
     /// Writes one line.
     pub fn write(&self, event: &Event<'_>) {
-        let mut line = if self.json { serde_json::to_string(event).unwrap_or_default() } else { format!("{PREFIX} {}", event.text()) };
+        self.put(|| serde_json::to_string(event).unwrap_or_default(), || event.text());
+    }
+
+    fn put(&self, json: impl FnOnce() -> String, text: impl FnOnce() -> String) {
+        let mut line = if self.json { json() } else { format!("{PREFIX} {}", text()) };
         line.push('\n');
         // A trace that cannot be written must not disturb the call.
         match &self.file {

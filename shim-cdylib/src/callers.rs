@@ -4,10 +4,8 @@
 //! Ranges of addresses, appended when libraries are loaded, read without a lock by every routed call.
 
 use std::{
-    ffi::{CStr, OsStr, c_void},
+    ffi::c_void,
     ops::Range,
-    os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -58,25 +56,6 @@ fn loaded_modules() -> Vec<Range<usize>> {
     modules
 }
 
-/// The folder of the first module whose file name begins so.
-pub fn folder_of(begin: &str) -> Option<PathBuf> {
-    let mut paths: Vec<PathBuf> = Vec::new();
-    // SAFETY: as in `loaded_modules`.
-    unsafe { libc::dl_iterate_phdr(Some(collect_path), (&raw mut paths).cast()) };
-    let named = |path: &&PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(begin.as_bytes()));
-    paths.iter().find(named)?.parent().map(Path::to_path_buf)
-}
-
-unsafe extern "C" fn collect_path(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> libc::c_int {
-    // SAFETY: the loader passes a valid description, and `data` is the vector of `folder_of`.
-    let (info, paths) = unsafe { (&*info, &mut *data.cast::<Vec<PathBuf>>()) };
-    if !info.dlpi_name.is_null() {
-        // SAFETY: the loader's name, NUL-terminated.
-        paths.push(OsStr::from_bytes(unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes()).into());
-    }
-    0
-}
-
 unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> libc::c_int {
     // SAFETY: the loader passes a valid description, and `data` is the vector of `loaded_modules`.
     let (info, modules) = unsafe { (&*info, &mut *data.cast::<Vec<Range<usize>>>()) };
@@ -103,7 +82,5 @@ mod tests {
         assert!(is_internal(libc::getppid as *const () as usize));
         assert!(!is_internal(here));
         assert!(loaded_modules().iter().any(|range| range.contains(&here)));
-        assert!(folder_of("libc.so").is_some_and(|folder| folder.join("libc.so.6").exists()));
-        assert_eq!(folder_of("libamdhip64.so"), None);
     }
 }

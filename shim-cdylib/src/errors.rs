@@ -59,12 +59,13 @@ pub unsafe extern "C" fn error_string(status: i32) -> *const libc::c_char {
 }
 
 /// `miopenGetErrorString` while forwarding: marks the status of a failed forwarded call, leaves all others to native.
-pub fn marked_error_string(frame: &Frame, _: &'static Forwarding) -> Step {
+pub fn marked_error_string(frame: &Frame, forwarding: &'static Forwarding) -> Step {
     let status = frame.int(0);
     let (hipdnn_status, forwarded) = LAST.get();
     if hipdnn_status == hipdnn::SUCCESS || forwarded != status {
         return Step::Native;
     }
+    forwarding.host.answered("miopenGetErrorString");
     Step::Done(text(status, |(_, marked)| marked).as_ptr() as u64)
 }
 

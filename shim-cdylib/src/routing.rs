@@ -215,6 +215,10 @@ const HANDLERS: &[(&str, Handler)] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use hipdnn_host::entry_points;
+
     use super::*;
 
     fn handled() -> Vec<&'static str> {
@@ -230,5 +234,16 @@ mod tests {
             let index = stubs::NAMES.iter().position(|export| export.to_bytes() == name.as_bytes());
             assert!(index.is_some_and(|index| stubs::integers(index) <= crate::frame::MAX_INTEGERS), "{name}");
         }
+    }
+    #[test]
+    fn what_may_be_forwarded_is_what_lists_may_name() {
+        let directions = directions::ALL.iter().flat_map(|d| convolution_routes(d).into_iter().map(|(name, ..)| (name, Family::Conv)));
+        let routed: BTreeSet<_> = directions.chain(ROUTES.iter().map(|(name, family, ..)| (*name, *family))).map(sortable).collect();
+        let named: BTreeSet<_> = entry_points::all().map(|(family, name)| sortable((name, family))).collect();
+        assert_eq!(routed, named);
+    }
+
+    fn sortable((name, family): (&'static str, Family)) -> (&'static str, &'static str) {
+        (name, family.name())
     }
 }

@@ -13,11 +13,17 @@ use std::{
     },
 };
 
-use hipdnn_host::{cancellation, environment::Settings, gate, stack, trace::say};
+use hipdnn_host::{
+    cancellation,
+    environment::Settings,
+    gate,
+    native::Library as Native,
+    stack,
+    trace::{self, say},
+};
 
 use crate::{
-    callers, errors,
-    native::Native,
+    callers, errors, native,
     routing::{self, Forwarding, Handler},
 };
 
@@ -161,13 +167,21 @@ impl Bound {
     fn new() -> Self {
         let settings = Settings::from_process();
         settings.warnings.iter().for_each(|warning| say(warning));
-        let native = Native::bind(&settings);
+        let native = native::bind(&settings);
         if let Err(error) = &native {
             say(&format!("{error}; every call returns miopenStatusNotImplemented"));
         }
         let native = native.ok();
         let natives = std::array::from_fn(|index| native_of(native.as_ref(), NAMES[index]));
         let forwards = native.is_some() && settings.forwards_anything() && !gate::is_disturbed();
+        let mixed = native.as_ref().filter(|_| forwards).and_then(|library| native::mixed(&settings, library));
+        if let Some(mixed) = &mixed {
+            say(&format!("{mixed}; every call goes to native MIOpen, unless MIOPEN_HIPDNN_NATIVE_LIBRARY names it"));
+        }
+        let forwards = forwards && mixed.is_none();
+        if !forwards {
+            trace::say_who_traces(&settings);
+        }
         if let Some(address) = native.filter(|_| forwards).and_then(|native| native.symbol(c"miopenCreate")) {
             callers::add_module_of(address);
         }

@@ -1,5 +1,5 @@
 /* A hipDNN backend that is not as it should be: of the version in BACKEND_VERSION if that is set; with handles that are null if BACKEND_NULL
- * is. All else is the reference backend's, whose path is in BACKEND_REAL. */
+ * is; with as many engines as BACKEND_ENGINES says. All else is the reference backend's, whose path is in BACKEND_REAL. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -35,4 +35,12 @@ PASS(hipdnnBackendSetAttribute, (void *d, int a, int t, int64_t n, const void *p
 EXPORT const char *hipdnnVersionString_ext(void) {
     const char *version = getenv("BACKEND_VERSION");
     return version ? version : "0.1.0.0";
+}
+
+EXPORT int hipdnnGetEngineCount_ext(void *handle, size_t *count) {
+    (void)handle;
+    const char *engines = getenv("BACKEND_ENGINES");
+    if (!engines) return 8; /* it cannot tell */
+    *count = (size_t)atoi(engines);
+    return 0;
 }

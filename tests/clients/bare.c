@@ -1,9 +1,9 @@
-/* The least a program can do with MIOpen when there may be no native library: ask for its version and for texts. */
-#include <miopen/miopen.h>
+/* The least a program can do with MIOpen when there may be no native library: ask for its version and for texts. usage: bare [<way>], see
+ * dynamic.h. */
+#include "dynamic.h"
 
-#include <stdio.h>
-
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) library = open_library(argv[1]);
     size_t major = 0, minor = 0, patch = 0;
     printf("version %d: %zu.%zu.%zu\n", miopenGetVersion(&major, &minor, &patch), major, minor, patch);
     miopenHandle_t handle = NULL;

@@ -1,8 +1,8 @@
 /* How the library comes into a process, what it does there before it is asked for anything, and what is left at the end.
  *
- * usage: loading <way> <what>. way: linked, or (compiled with -DDYNAMIC) local, global, deepbind, and after a colon the library's path.
- * what: see main. Prints one line for each thing that a test may want to compare. The functions that a library would use to look at its
- * environment, to open files and to start threads are this program's: they count who calls them, and go on. */
+ * usage: loading <way> <what>. way: see dynamic.h. what: see main. Prints one line for each thing that a test may want to compare. The
+ * functions that a library would use to look at its environment, to open files and to start threads are this program's: they count who calls
+ * them, and go on. */
 #include "dynamic.h"
 #include "problem.h"
 
@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -104,16 +105,7 @@ static void stage(const char *name) {
     printf("\n");
 }
 
-/* ---- ways */
-
-static void *open_library(const char *way) {
-    const char *path = strchr(way, ':');
-    int scope = !strncmp(way, "global", 6) ? RTLD_GLOBAL : !strncmp(way, "deepbind", 8) ? RTLD_LOCAL | RTLD_DEEPBIND : RTLD_LOCAL;
-    if (!path) return NULL;
-    void *opened = dlopen(path + 1, RTLD_NOW | scope);
-    if (!opened) printf("dlopen: %s\n", dlerror()), exit(1);
-    return opened;
-}
+/* ---- who serves */
 
 static void who_serves(void) {
     Dl_info info;
@@ -151,7 +143,7 @@ static void tear_down(void) {
 static void version(void) {
     size_t major = 0, minor = 0, patch = 0;
     miopenStatus_t status = miopenGetVersion(&major, &minor, &patch);
-    printf("version: status %d\n", status);
+    printf("version: status %d, %zu.%zu.%zu\n", status, major, minor, patch);
 }
 
 /* What the library does before the call that needs it. */
@@ -199,8 +191,18 @@ static void on_signal(int number) {
     signalled += number == SIGUSR1;
 }
 
+/* One that came with the program is opened once more, by its file. */
+static const char *opened(const char *way) {
+    static char by_file[4096] = "local:";
+    Dl_info info;
+    if (library || !dladdr((void *)miopenCreate, &info)) return way;
+    library = open_library(strncat(by_file, info.dli_fname, sizeof by_file - 7));
+    return by_file;
+}
+
 static void unload(const char *way) {
     set_up();
+    way = opened(way);
     compute("before");
     void *first = (void *)miopenCreate;
     signal(SIGUSR1, on_signal);
@@ -236,6 +238,7 @@ static void unload_in_use(const char *way) {
     pthread_t thread;
     void *failures;
     set_up();
+    way = opened(way);
     pthread_create(&thread, NULL, call_until, &stop);
     for (int i = 0; i < 200; i++) {
         dlclose(library);
@@ -245,6 +248,18 @@ static void unload_in_use(const char *way) {
     stop = 1;
     pthread_join(thread, &failures);
     printf("failures %ld\n", (long)failures);
+}
+
+/* A second consumer opens it as the first did not: it is the same library with the same state. */
+static void second_consumer(const char *way) {
+    char other[4096] = "global:";
+    void *first = library;
+    set_up();
+    compute("first");
+    library = open_library(strncat(other, strchr(way, ':') + 1, sizeof other - 8));
+    printf("same %d\n", library == first);
+    compute("second");
+    tear_down();
 }
 
 /* ---- the end of the process */
@@ -296,10 +311,12 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "inert")) inert();
     else if (!strcmp(what, "environment")) late_environment();
     else if (!strcmp(what, "unload")) unload(argv[1]);
+    else if (!strcmp(what, "second")) second_consumer(argv[1]);
     else if (!strcmp(what, "unload-in-use")) unload_in_use(argv[1]);
     else if (!strncmp(what, "exit:", 5)) ending(what + 5);
     else {
         set_up();
+        printf("secure %lu\n", getauxval(AT_SECURE));
         who_serves();
         compute("plain");
         tear_down();

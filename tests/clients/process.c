@@ -1,5 +1,6 @@
 /* What the library leaves alone in a process, and what a process may do to it: signals, forks, small stacks, little memory, cancelled
- * threads. usage: process <what> [number]. See main. Prints one line for each thing that a test may want to compare. */
+ * threads. usage: process <way> <what> [number]. way: see dynamic.h. what: see main. Prints one line for each thing that a test may want to compare. */
+#include "dynamic.h"
 #include "problem.h"
 
 #include <errno.h>
@@ -263,17 +264,17 @@ static void *compute_alone(void *good) {
     return NULL;
 }
 
-static void limit(rlim_t bytes) {
-    struct rlimit as = {bytes, bytes};
-    if (setrlimit(RLIMIT_AS, &as)) perror("setrlimit"), exit(1);
+static void limit(int resource, rlim_t bytes) {
+    struct rlimit most = {bytes, bytes};
+    if (setrlimit(resource, &most)) perror("setrlimit"), exit(1);
 }
 
-static void limited(int megabytes) {
+static void limited(int resource, int megabytes) {
     enum { HANDLES = 64, THREADS = 200 };
     static miopenHandle_t handles[HANDLES];
     static pthread_t threads[THREADS];
     atomic_int good = 0;
-    limit((rlim_t)megabytes << 20);
+    limit(resource, (rlim_t)megabytes << 20);
     set_up();
     printf("computes %d\n", computes());
     int served = 0;
@@ -307,7 +308,7 @@ static rlim_t address_space(void) {
 /* Only so much more than there is already, from when all is described. */
 static void little_more(int kilobytes) {
     set_up();
-    limit(address_space() + ((rlim_t)kilobytes << 10));
+    limit(RLIMIT_AS, address_space() + ((rlim_t)kilobytes << 10));
     printf("computes %d\n", computes());
 }
 
@@ -425,17 +426,20 @@ static void late_thread(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2) return 2;
-    const char *what_to_do = argv[1];
-    int number = argc > 2 ? atoi(argv[2]) : 0;
+    if (argc < 3) return 2;
+    const char *what_to_do = argv[2];
+    int number = argc > 3 ? atoi(argv[3]) : 0;
     alarm(300); /* against hangs */
+    library = open_library(argv[1]);
     setvbuf(stdout, NULL, _IOLBF, 4096);
     if (!strcmp(what_to_do, "signals")) signals();
     if (!strcmp(what_to_do, "fork-first")) fork_first();
     if (!strcmp(what_to_do, "fork-after")) fork_after();
     if (!strcmp(what_to_do, "fork-busy")) fork_busy(number);
     if (!strcmp(what_to_do, "fork-during-first")) fork_during_first(number);
-    if (!strcmp(what_to_do, "limited")) limited(number);
+    if (!strcmp(what_to_do, "limited")) limited(RLIMIT_AS, number);
+    /* What may be written to and is nobody else's: that is what the kernel counts where it does not overcommit. */
+    if (!strcmp(what_to_do, "limited-data")) limited(RLIMIT_DATA, number);
     if (!strcmp(what_to_do, "little-more")) little_more(number);
     if (!strcmp(what_to_do, "stack")) on_stack(all_of_it, number);
     if (!strcmp(what_to_do, "stack-warm")) set_up(), computes(), on_stack(once_more, number);

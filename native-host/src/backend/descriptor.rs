@@ -47,6 +47,24 @@ impl Handle {
         Ok(Self { library, raw })
     }
 
+    /// A handle that has engines to compute with, as far as the backend can tell. Without engines (an empty folder of plugins) it would decline
+    /// each graph on its own.
+    pub fn with_engines(library: &'static Library) -> Result<Self, BackendError> {
+        let handle = Self::new(library)?;
+        if handle.engine_count() != Some(0) {
+            return Ok(handle);
+        }
+        let message = "hipDNN has no engine: no plugin was loaded".to_string();
+        Err(BackendError { status: hipdnn_abi::status::NOT_SUPPORTED, function: "hipdnnGetEngineCount_ext", subject: String::new(), message })
+    }
+
+    fn engine_count(&self) -> Option<usize> {
+        let mut count = 0;
+        // SAFETY: the handle is live, `count` writable.
+        let status = unsafe { (self.library.functions.engine_count?)(self.raw.as_ptr(), &mut count) };
+        (status == hipdnn_abi::status::SUCCESS).then_some(count)
+    }
+
     /// `hipdnnSetStream`. The stream is the caller's; it is only passed on.
     pub(crate) fn set_stream(&self, stream: *mut c_void) -> Result<(), BackendError> {
         // SAFETY: the handle is live; the stream is opaque here and valid by the caller's contract with MIOpen.
@@ -74,12 +92,7 @@ impl Handle {
 
     /// The engines in their order; `None` where the backend cannot tell.
     pub fn engines(&self) -> Option<Vec<EngineInfo>> {
-        let mut count = 0;
-        // SAFETY: the handle is live, `count` writable.
-        let status = unsafe { (self.library.functions.engine_count?)(self.raw.as_ptr(), &mut count) };
-        if status != hipdnn_abi::status::SUCCESS || count > MAX_LISTED {
-            return None;
-        }
+        let count = self.engine_count().filter(|count| *count <= MAX_LISTED)?;
         (0..count).map(|index| self.engine(index)).collect()
     }
 

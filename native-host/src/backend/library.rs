@@ -8,11 +8,15 @@ use std::{
 use hipdnn_abi::{data_type, descriptor_type};
 use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
 
-use super::{BackendError, Descriptor};
+use super::{BackendError, Descriptor, search};
 use crate::{
     capabilities::Capabilities,
     data_type::{BACKEND_TYPES, DataType},
+    search::{Candidate, Reason, Search, first},
 };
+
+/// The major version that this build speaks.
+const MAJOR: u32 = 0;
 
 pub(super) type RawHandle = *mut c_void;
 pub(super) type RawDescriptor = *mut c_void;
@@ -27,12 +31,12 @@ macro_rules! functions {
         }
 
         impl Functions {
-            fn resolve(library: &Loaded) -> Result<Self, String> {
+            fn resolve(library: &Loaded) -> Result<Self, Reason> {
                 Ok(Self {
                     $($field: {
                         // SAFETY: the symbol, if it exists, has the type that the ABI reference gives.
                         let symbol = unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> Status>(concat!($name, "\0").as_bytes()) };
-                        *symbol.map_err(|_| format!("it lacks {}", $name))?
+                        *symbol.map_err(|_| Reason::Lacks($name))?
                     },)*
                     $($soft: {
                         // SAFETY: as above.
@@ -77,14 +81,34 @@ pub struct Library {
 }
 
 impl Library {
-    /// Loads the backend from a path, or, without one, by its bare name. The error says why not, on one line.
-    ///
+    /// Loads the backend from a path, or, without one, by its bare name, else from folders of ROCm's. The error says why not, on one line.
+    pub fn load(path: Option<&Path>, folders: &[PathBuf]) -> Result<Self, String> {
+        let Search { found, rejected } = Self::find(path, folders);
+        let told = |(candidate, reason): &(Candidate, Reason)| match reason {
+            Reason::NotLoadable(text) => text.clone(),
+            reason => format!("{}: {reason}", candidate.file.display()),
+        };
+        found.map(|(_, library)| library).ok_or_else(|| rejected.iter().map(told).collect::<Vec<_>>().join("; "))
+    }
+
+    /// The first of the places that can be used.
+    pub fn find(path: Option<&Path>, folders: &[PathBuf]) -> Search<Self> {
+        let open = |candidate: &Candidate| Self::open(&candidate.file);
+        let mut search = first(search::candidates(path), open);
+        if search.found.is_none() && path.is_none() {
+            // Folders are read only now.
+            let versioned = first(search::versioned(folders), open);
+            search.found = versioned.found;
+            search.rejected.extend(versioned.rejected);
+        }
+        search
+    }
+
     /// Loaded `RTLD_LOCAL`, as AMD's own clients do, so that its symbols never enter the caller's scope.
-    pub fn load(path: Option<&Path>) -> Result<Self, String> {
-        let path = path.unwrap_or(Path::new("libhipdnn_backend.so"));
+    fn open(path: &Path) -> Result<Self, Reason> {
         // SAFETY: loading runs the library's initialisers; that is what the operator asked for by turning forwarding on.
-        let loaded = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(crate::backend::loader_text)?;
-        let functions = Functions::resolve(&loaded).map_err(|missing| format!("{}: {missing}", path.display()))?;
+        let loaded = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| Reason::of_loader(path, error))?;
+        let functions = Functions::resolve(&loaded)?;
         std::mem::forget(loaded);
         let version = functions.version_string.map_or_else(String::new, |version| {
             // SAFETY: the function takes nothing and returns static text or null.
@@ -92,8 +116,8 @@ impl Library {
             // SAFETY: if not null it is NUL-terminated and lives as long as the library.
             if text.is_null() { String::new() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() }
         });
-        if version.split('.').next().is_some_and(|major| !major.is_empty() && major != "0") {
-            return Err(format!("{}: version {version} is of another major than 0, which this shim was built for", path.display()));
+        if version.split('.').next().is_some_and(|major| !major.is_empty() && major != MAJOR.to_string()) {
+            return Err(Reason::Version(version, MAJOR));
         }
         Ok(Self { functions, path: path.to_path_buf(), version })
     }

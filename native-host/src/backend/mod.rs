@@ -1,8 +1,9 @@
-//! The edge to `libhipdnn_backend.so`: raw functions in `library`, safe descriptors in `descriptor`. Raw pointers and C numbers
-//! of the backend do not leave this module, except inside those types.
+//! The edge to `libhipdnn_backend.so`: where it is looked for in `search`, raw functions in `library`, safe descriptors in
+//! `descriptor`. Raw pointers and C numbers of the backend do not leave this module, except inside those types.
 
 mod descriptor;
 mod library;
+pub mod search;
 
 pub use descriptor::{Descriptor, EngineInfo, Handle, PointerSlots};
 pub use library::Library;

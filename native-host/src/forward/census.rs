@@ -92,7 +92,7 @@ impl Host {
         Stats {
             format: stats::FORMAT.into(),
             format_version: stats::VERSION,
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: crate::VERSION.into(),
             process: Process::current(self.settings.rank, self.began_ms),
             backend: self.backend.get().and_then(|backend| backend.as_ref().ok()).map(|backend| BackendFacts {
                 library: backend.library.path().display().to_string(),

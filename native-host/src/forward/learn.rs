@@ -22,6 +22,7 @@ use crate::{
     identity,
     judge::judge,
     key::KeyBuffer,
+    native,
     phases::{Phase, Phases},
     plan::{BuildTimes, Plan, PlanError},
     problem::Problem,
@@ -161,7 +162,7 @@ impl<'a> Work<'a> {
         let wanted = self.state.device().filter(|device| Some(*device) != current);
         let switched = wanted.is_some_and(|device| backend.hip.set_device(device).is_ok());
         let mut handle = None;
-        (self.host.around_load)(&mut || handle = Some(Handle::new(backend.library)));
+        (self.host.around_load)(&mut || handle = Some(Handle::with_engines(backend.library)));
         if let (true, Some(device)) = (switched, current) {
             // Failing to go back cannot be helped here; the caller's next HIP call will say so.
             let _ = backend.hip.set_device(device);
@@ -353,8 +354,10 @@ fn require_stack() -> Result<(), Stop> {
 
 /// Loads hipDNN and HIP and asks what they can do. One line if that fails.
 fn load(settings: &Settings) -> Result<Backend, String> {
-    let hip = Hip::load(settings.hip_library.as_deref()).map_err(|error| format!("HIP cannot be used: {error}"))?;
-    let library = Library::load(settings.backend_library.as_deref()).map_err(|error| format!("hipDNN cannot be used: {error}"))?;
+    let hip = Hip::load(settings.hip_library.as_deref()).and_then(Hip::with_device);
+    let hip = hip.map_err(|error| format!("HIP cannot be used: {error}"))?;
+    let folders = native::search::library_folders(settings);
+    let library = Library::load(settings.backend_library.as_deref(), &folders).map_err(|error| format!("hipDNN cannot be used: {error}"))?;
     // Process-lifetime on purpose: descriptors and handles refer to it, and the library is never unloaded.
     let library: &'static Library = Box::leak(Box::new(library));
     tracing::debug!(backend = %library.path().display(), version = library.version(), hip = hip.name(), "loaded");

@@ -218,6 +218,11 @@ impl Host {
         self.settings.stats.is_some()
     }
 
+    /// A question about forwarded work that the shim answers from what it knows. Traced like any routed call; nothing was served.
+    pub fn answered(&self, entry_point: &'static str) {
+        self.emit(entry_point, "hipdnn", None, &Phases::default(), |_| {});
+    }
+
     /// Forwards a call, or says why not.
     pub fn call(&self, state: &HandleState, call: &Call<'_>) -> Outcome {
         let mut work = Work::new(self, state, call.entry_point, &call.problem);

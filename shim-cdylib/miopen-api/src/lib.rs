@@ -8,9 +8,13 @@ pub use types::{ConvAlgoPerf, ConvSolution, TensorArgument};
 #[cfg(feature = "table")]
 mod header;
 #[cfg(feature = "table")]
+mod private;
+#[cfg(feature = "table")]
 mod table;
 #[cfg(feature = "table")]
 pub use header::{c_header, conformance_program, shim_header};
+#[cfg(feature = "table")]
+pub use private::{RENAME_HEADER, private_cmake, private_pkg_config, rename_header};
 #[cfg(feature = "table")]
 pub use table::{Abi, Api, EnumType, EnumValue, Field, Function, FunctionPointer, Param, PointerParam, Struct, table};
 
@@ -22,12 +26,23 @@ pub const FORWARDED_ERROR_FUNCTION: &str = "miopenGetLastForwardedError";
 /// The name by which programs ask the loader for MIOpen.
 pub const SONAME: &str = "libMIOpen.so.1";
 
-/// The name that `hipdnn-shim install` gives the native MIOpen. It exports what it always did; unlike the library of an upstream split
-/// install, `libMIOpen_private.so.1`, whose functions are called `<name>_impl`.
+/// The name that `hipdnn-shim install` gives the native MIOpen. It exports what it always did; unlike [`SPLIT_SONAME`].
 pub const PRIVATE_SONAME: &str = "libMIOpen_native.so.1";
+
+/// The native library of upstream's split install, which exports `<name>_impl`.
+pub const SPLIT_SONAME: &str = "libMIOpen_private.so.1";
 
 /// The symbol version node that MIOpen's exports carry up to ROCm 7.2, and that released clients require.
 pub const VERSION_NODE: &str = "MIOPEN_HIP_1";
+
+/// What the functions of [`SPLIT_SONAME`] have behind their public names.
+pub const IMPLEMENTATION_SUFFIX: &str = "_impl";
+
+/// The package by which builds find [`SPLIT_SONAME`]: its folder of headers, its pkg-config and its CMake name.
+pub const PRIVATE_PACKAGE: &str = "miopen_private";
+
+/// The version that generated packages give out where no header of the native's says one: the newest whose API the table declares.
+pub const API_VERSION: &str = "3.5.1";
 
 #[cfg(test)]
 mod tests {

@@ -223,7 +223,7 @@ fn natively(direction: &'static Direction, frame: &Frame) -> Step {
 }
 
 /// `miopenGetSolverIdConvAlgorithm(id, algorithm*)`.
-pub fn algorithm_of(frame: &Frame, _: &'static Forwarding) -> Step {
+pub fn algorithm_of(frame: &Frame, forwarding: &'static Forwarding) -> Step {
     errors::unmark();
     let algorithm = frame.pointer(1).cast::<i32>();
     if !is_ours(frame.integer(0)) || algorithm.is_null() {
@@ -231,6 +231,7 @@ pub fn algorithm_of(frame: &Frame, _: &'static Forwarding) -> Step {
     }
     // SAFETY: not null, and MIOpen's contract makes it a place for an enum.
     unsafe { algorithm.write_unaligned(IMPLICIT_GEMM) };
+    forwarding.host.answered("miopenGetSolverIdConvAlgorithm");
     Step::status(status::SUCCESS)
 }
 

@@ -120,6 +120,7 @@ pub fn kernel_time(frame: &Frame, forwarding: &'static Forwarding) -> Step {
         Some(time) if !out.is_null() => {
             // SAFETY: not null, and MIOpen's contract makes it a place for a float.
             unsafe { out.write_unaligned(time) };
+            forwarding.host.answered("miopenGetKernelTime");
             Step::status(status::SUCCESS)
         }
         _ => Step::Native,

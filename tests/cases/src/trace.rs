@@ -64,6 +64,8 @@ impl Trace {
         let mut text = String::new();
         file.seek(SeekFrom::Start(mark.0))?;
         file.read_to_string(&mut text)?;
-        text.lines().map(|line| serde_json::from_str(line).with_context(|| format!("trace line {line}"))).collect()
+        // The first line of a process says who traces.
+        let calls = text.lines().filter(|line| !line.starts_with("{\"shim\""));
+        calls.map(|line| serde_json::from_str(line).with_context(|| format!("trace line {line}"))).collect()
     }
 }

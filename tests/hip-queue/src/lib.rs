@@ -37,6 +37,9 @@ struct Hip {
 }
 
 static HIP: LazyLock<Option<Hip>> = LazyLock::new(|| {
+    if !has_device() {
+        return None;
+    }
     let (is_capturing, launch, synchronize) =
         (symbol(c"hipStreamIsCapturing")?, symbol(c"hipLaunchHostFunc")?, symbol(c"hipStreamSynchronize")?);
     // SAFETY: HIP gives these functions these types.
@@ -50,6 +53,16 @@ static HIP: LazyLock<Option<Hip>> = LazyLock::new(|| {
         })
     }
 });
+
+/// A runtime without a device has no streams either.
+fn has_device() -> bool {
+    let Some(function) = symbol(c"hipGetDeviceCount") else { return false };
+    // SAFETY: HIP gives this function this type.
+    let get_count = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(function) };
+    let mut count = 0;
+    // SAFETY: `count` is writable.
+    unsafe { get_count(&mut count) == 0 && count > 0 }
+}
 
 /// A function of a HIP library that is loaded already, in whatever scope.
 fn symbol(name: &CStr) -> Option<*mut c_void> {

@@ -5,6 +5,7 @@
 pub mod elf;
 pub mod pair;
 pub mod stock;
+pub mod ways;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -32,6 +33,23 @@ pub fn shim() -> PathBuf {
 /// A library of the reference set.
 pub fn reference(name: &str) -> PathBuf {
     dist().join("lib/reference").join(name)
+}
+
+/// A path of a test as an argument.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("paths of tests are text")
+}
+
+/// Runs the tool.
+pub fn tool(arguments: &[&str]) -> Output {
+    Command::new(dist().join("bin/hipdnn-shim")).args(arguments).output().expect("target/dist has the tool")
+}
+
+/// Runs the tool, which must succeed; answers what it prints.
+pub fn succeed(arguments: &[&str]) -> String {
+    let output = tool(arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A host that forwards, on a backend of the reference set, with no shim in between.
@@ -194,8 +212,18 @@ impl Finished {
     }
 }
 
-/// The JSON lines of a trace file.
+/// The first line of a JSON trace file, which says who traces.
+pub fn banner(path: &Path) -> Result<serde_json::Value> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(text.lines().next().context("an empty trace")?).context("the first line of a trace")
+}
+
+/// The lines of the calls in a JSON trace file: those after the first, which says who traces.
 pub fn trace_lines(path: &Path) -> Result<Vec<serde_json::Value>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    text.lines().map(|line| serde_json::from_str(line).context("a trace line")).collect()
+    let lines = text.lines().map(|line| serde_json::from_str(line).context("a trace line"));
+    let mut lines = lines.collect::<Result<Vec<serde_json::Value>>>()?;
+    ensure!(lines.first().is_some_and(|line| line["shim"].is_string()), "the trace does not begin with its writer: {text}");
+    lines.retain(|line| line["shim"].is_null());
+    Ok(lines)
 }

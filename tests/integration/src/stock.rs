@@ -23,9 +23,25 @@ pub struct Stock {
     folder: tempfile::TempDir,
 }
 
+/// What is different in a native of another release.
+#[derive(Default)]
+pub struct Another<'a> {
+    /// Functions that it lacks.
+    pub without: &'a [&'a str],
+    /// Functions that nobody else has. They answer [`ANSWER`].
+    pub with: &'a [&'a str],
+    /// The version that it reports.
+    pub version: Option<[u32; 3]>,
+}
+
 impl Stock {
     /// Makes one.
     pub fn build() -> Result<Self> {
+        Self::other(&Another::default())
+    }
+
+    /// Makes one of another release.
+    pub fn other(another: &Another) -> Result<Self> {
         let stock = Self { folder: tempfile::tempdir()? };
         let (lib, sources) = (stock.lib(), stock.folder.path().join("sources"));
         [&lib, &sources].into_iter().try_for_each(fs::create_dir)?;
@@ -35,7 +51,7 @@ impl Stock {
         symlink(dist().join("include/miopen"), stock.folder.path().join("include/miopen"))?;
         fs::create_dir_all(stock.folder.path().join("share/miopen/db"))?;
         let (code, map) = (sources.join("jumps.S"), sources.join("exports.map"));
-        fs::write(&code, jumps()?)?;
+        fs::write(&code, jumps(another)?)?;
         fs::write(&map, format!("{} {{ global: *; }};\n", miopen_api::VERSION_NODE))?;
         let output = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
             .args(["-shared", "-nostartfiles", "-Wl,-soname,libMIOpen.so.1", "-Wl,-rpath,$ORIGIN/../reference", "-Wl,--enable-new-dtags"])
@@ -68,13 +84,21 @@ impl Stock {
     }
 }
 
-fn jumps() -> Result<String> {
+fn jumps(another: &Another) -> Result<String> {
     let mut text = String::from("    .text\n");
     let mut function = |name: &str, body: &str| writeln!(text, "    .globl {name}\n    .type {name}, @function\n{name}:\n    {body}");
-    for export in miopen_api::table().exports() {
-        function(&export.name, &format!("jmp {}_impl@PLT", export.name))?;
+    for export in miopen_api::table().exports().filter(|export| !another.without.contains(&export.name.as_str())) {
+        match another.version.filter(|_| export.name == "miopenGetVersion") {
+            Some([major, minor, patch]) => function(
+                &export.name,
+                &format!("movq ${major}, (%rdi)\n    movq ${minor}, (%rsi)\n    movq ${patch}, (%rdx)\n    xorl %eax, %eax\n    ret"),
+            )?,
+            None => function(&export.name, &format!("jmp {}_impl@PLT", export.name))?,
+        }
     }
-    function(UNDECLARED, &format!("movl ${ANSWER}, %eax\n    ret"))?;
+    for name in another.with.iter().chain(&[UNDECLARED]) {
+        function(name, &format!("movl ${ANSWER}, %eax\n    ret"))?;
+    }
     text.push_str("    .section .note.GNU-stack, \"\", @progbits\n");
     Ok(text)
 }

@@ -8,7 +8,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use integration_tests::{dist, elf::Library, reference, shim};
+use integration_tests::{
+    dist,
+    elf::Library,
+    reference, shim,
+    stock::{Stock, UNDECLARED},
+    succeed, text,
+};
+use library_gates::abi;
 
 fn expected() -> BTreeSet<String> {
     let api = miopen_api::table().exports().map(|f| f.name.clone());
@@ -31,6 +38,20 @@ fn every_export_carries_the_version_that_clients_ask_for() {
     for (name, version) in &library.exports {
         assert_eq!(version.as_deref(), Some(miopen_api::VERSION_NODE), "{name}");
     }
+}
+
+/// By another judge, and against a library: what programs find in the native under its stock name they find in the shim, under the same
+/// version, or else in the native that was installed behind it. The latter is all that no header declares.
+#[test]
+fn abidiff_misses_nothing_of_native() {
+    let (stock, prefix) = (Stock::build().unwrap(), tempfile::tempdir().unwrap());
+    let prefix = prefix.path().join("prefix");
+    succeed(&["install", "--native", text(&stock.library()), "--prefix", text(&prefix)]);
+    let undeclared = [format!("{UNDECLARED}@@{}", miopen_api::VERSION_NODE)];
+    for front in [shim(), prefix.join("lib").join(miopen_api::SONAME)] {
+        assert_eq!(abi::removed(&stock.library(), &front).unwrap(), undeclared);
+    }
+    assert_eq!(abi::removed(&stock.library(), &prefix.join("lib").join(miopen_api::PRIVATE_SONAME)).unwrap(), Vec::<String>::new());
 }
 
 #[test]
@@ -161,6 +182,10 @@ fn installed_headers_name_nothing_private() {
         let text = fs::read_to_string(&header).unwrap();
         assert!(text.contains("miopen") && !text.contains("_impl"), "{}", header.display());
     }
+    // One that does is in a folder of its own, which nobody includes from by chance.
+    let mut folders: Vec<_> = fs::read_dir(dist().join("include")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    folders.sort();
+    assert_eq!(folders, ["miopen", miopen_api::PRIVATE_PACKAGE]);
 }
 
 #[test]

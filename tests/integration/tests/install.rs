@@ -6,7 +6,6 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
 };
 
 use integration_tests::{
@@ -14,29 +13,15 @@ use integration_tests::{
     elf::Library,
     shim,
     stock::{ANSWER, Stock, UNDECLARED},
-    trace_lines,
+    succeed, text, tool, trace_lines,
 };
 
 const PRIVATE: &str = "libMIOpen_native.so.1";
-
-fn tool(arguments: &[&str]) -> Output {
-    Command::new(dist().join("bin/hipdnn-shim")).args(arguments).output().unwrap()
-}
-
-fn succeed(arguments: &[&str]) -> String {
-    let output = tool(arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 fn refuse(arguments: &[&str], why: &str) {
     let output = tool(arguments);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && message.contains(why), "{arguments:?}: {message}");
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 /// Every file and link of a folder, with its bytes or where it leads.
@@ -141,7 +126,13 @@ fn what_programs_would_miss_is_said_before_anything_is_installed() {
     let native = stock.library();
     let exports = miopen_api::table().exports().count() + 1;
     let said = succeed(&["install", "--check", "--native", text(&native)]);
-    assert_eq!(said, format!("{exports} of {exports} exports resolve through the shim and the native behind it\n"));
+    let (resolved, databases) = said.split_once('\n').unwrap();
+    assert_eq!(resolved, format!("{exports} of {exports} exports resolve through the shim and the native behind it"));
+    let folder = stock.root().canonicalize().unwrap().join("share/miopen/db");
+    assert!(databases.starts_with(&format!("databases: {}; ", folder.display())), "{databases}");
+    fs::remove_dir(&folder).unwrap();
+    let said = succeed(&["install", "--check", "--native", text(&native)]);
+    assert!(said.lines().nth(1).unwrap().contains("none in") && said.contains("MIOPEN_SYSTEM_DB_PATH"), "{said}");
     // One whose functions have another version: programs that ask for it would not start.
     let other = stock.root().join("other.so");
     let data = fs::read(&native).unwrap();

@@ -57,11 +57,24 @@ pub fn dist() -> Result<PathBuf> {
     let api = miopen_api::table();
     write(&dist.join("include/miopen/miopen.h"), &miopen_api::c_header(api))?;
     write(&dist.join("include/miopen/miopen_hipdnn.h"), &miopen_api::shim_header())?;
+    private_package(&dist)?;
     install(&translator(&built)?, &dist.join("share/hipdnn-shim/translator.wasm"))?;
     let terms = dist.join("share/licenses/hipdnn-shim");
     write(&terms.join("LICENSE"), &fs::read_to_string(root().join("LICENSE"))?)?;
     write(&terms.join("THIRD-PARTY.txt"), &licenses::document()?)?;
     dist.canonicalize().context("target/dist")
+}
+
+/// What makes a build call the private library, which is here the reference one.
+fn private_package(dist: &Path) -> Result<()> {
+    let (folder, name) = ("lib/reference", miopen_api::PRIVATE_PACKAGE);
+    link(Path::new(miopen_api::SPLIT_SONAME), &dist.join(folder).join("libMIOpen_private.so"))?;
+    let header = dist.join("include").join(name).join(miopen_api::RENAME_HEADER);
+    write(&header, &miopen_api::rename_header(miopen_api::table()))?;
+    let package = dist.join("lib/pkgconfig").join(name).with_extension("pc");
+    write(&package, &miopen_api::private_pkg_config(miopen_api::API_VERSION, folder))?;
+    let package = dist.join("lib/cmake").join(name).join(format!("{name}-config.cmake"));
+    write(&package, &miopen_api::private_cmake(folder))
 }
 
 /// The component that the host's build script made last.

@@ -3,6 +3,7 @@
 
 mod cache;
 mod convolution;
+mod doctor;
 mod drive;
 mod flags;
 mod install;
@@ -53,6 +54,9 @@ enum Verb {
     Install(install::Options),
     /// Take an installation back: exactly the files that it put there.
     Uninstall(install::Removal),
+    /// Say which native MIOpen, HIP, hipDNN and translator the shim uses here and why, and what is wrong; or what serves a running process.
+    #[command(after_help = doctor::help())]
+    Doctor(doctor::Options),
     /// Look after the disk cache: count, check, prune, ship.
     Cache(cache::Options),
     /// Show what became of a job's calls, from the statistics files of its processes.
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         Verb::Translate(options) => translate::run(&options),
         Verb::Install(options) => install::run(&options),
         Verb::Uninstall(options) => install::remove(&options),
+        Verb::Doctor(options) => doctor::run(&options),
         Verb::Cache(options) => cache::run(&options),
         Verb::Report(options) => report::run(&options),
         Verb::Record(options) => record::run(&options),

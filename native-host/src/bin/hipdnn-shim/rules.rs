@@ -70,7 +70,8 @@ pub fn identity(translator: &Translator) -> Value {
     })
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as people write digests.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use library_gates::witness;
 
 use super::packages::{DRIVER, LIBRARIES};
 use crate::{
@@ -27,11 +28,23 @@ pub enum Front {
     On,
 }
 
+/// Who writes down what happens in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// The shim, its calls, into a file of their own.
+    Routes,
+    /// The witness and native, all calls, on standard error.
+    Calls,
+    /// The shim too, there.
+    CallsTraced,
+}
+
 /// The laid out machine.
 pub struct Machine {
     folder: PathBuf,
     root: PathBuf,
     dist: PathBuf,
+    witness: PathBuf,
 }
 
 /// What a program printed, and how it ended.
@@ -50,8 +63,10 @@ pub struct Ran {
 impl Machine {
     /// Stand-ins built and the shim installed before what lies in the root.
     pub fn build(folder: &Path, root: PathBuf, dist: PathBuf) -> Result<Self> {
-        let machine = Self { folder: folder.canonicalize()?, root: root.canonicalize()?, dist };
-        fs::create_dir_all(machine.stand_ins())?;
+        let folder = folder.canonicalize()?;
+        let stand_ins = folder.join("stand-ins");
+        fs::create_dir_all(&stand_ins)?;
+        let machine = Self { folder, root: root.canonicalize()?, dist, witness: witness::build(&stand_ins)? };
         for (name, library) in [("rocblas", "librocblas.so.5"), ("rocrand", "librocrand.so.1")] {
             compile_stand_in(name, &machine.stand_ins().join(library), &[])?;
         }
@@ -69,8 +84,7 @@ impl Machine {
             ensure!(status.success() && !prefix.exists(), "{} cannot be taken back", prefix.display());
         }
         for what in [vec![OsStr::new("--check")], vec![OsStr::new("--prefix"), prefix.as_os_str()]] {
-            let native = self.libraries().join("libMIOpen.so.1");
-            let status = Command::new(&tool).arg("install").arg("--native").arg(native).args(what).status()?;
+            let status = Command::new(&tool).arg("install").arg("--native").arg(self.native()).args(what).status()?;
             ensure!(status.success(), "hipdnn-shim install failed");
         }
         Ok(())
@@ -78,6 +92,16 @@ impl Machine {
 
     fn prefix(&self) -> PathBuf {
         self.folder.join("prefix")
+    }
+
+    /// The real MIOpen.
+    pub fn native(&self) -> PathBuf {
+        self.libraries().join("libMIOpen.so.1")
+    }
+
+    /// The libraries that stand in its place: the shim, and it under its private name.
+    pub fn installed(&self) -> [PathBuf; 2] {
+        [miopen_api::SONAME, miopen_api::PRIVATE_SONAME].map(|name| self.prefix().join("lib").join(name))
     }
 
     fn libraries(&self) -> PathBuf {
@@ -108,21 +132,42 @@ impl Machine {
 
     /// Runs a program to its end, or to the end of its time, in a home folder of its own.
     pub fn run(&self, front: Front, program: &Path, arguments: &[String], limit: Duration) -> Result<Ran> {
-        programs::in_a_home(&self.folder, |home| self.run_in(home, front, program, arguments, limit))
+        self.watched(Watch::Routes, front, program, arguments, limit)
     }
 
-    fn run_in(&self, home: &Path, front: Front, program: &Path, arguments: &[String], limit: Duration) -> Result<Ran> {
+    /// The same, with whatever is to be written down.
+    pub fn watched(&self, watch: Watch, front: Front, program: &Path, arguments: &[String], limit: Duration) -> Result<Ran> {
+        programs::in_a_home(&self.folder, |home| self.run_in(home, watch, front, program, arguments, limit))
+    }
+
+    fn run_in(&self, home: &Path, watch: Watch, front: Front, program: &Path, arguments: &[String], limit: Duration) -> Result<Ran> {
         let (out, err, trace) = (home.join("stdout"), home.join("stderr"), home.join("trace.jsonl"));
         let mut command = Command::new(self.libraries().join("ld-linux-x86-64.so.2"));
         let (stand_ins, libraries) = (self.stand_ins(), self.libraries());
         let prefix = (front != Front::Native).then(|| self.prefix().join("lib"));
         let path = std::env::join_paths(prefix.into_iter().chain([stand_ins, libraries]))?;
+        if watch != Watch::Routes {
+            command.arg("--preload").arg(&self.witness);
+        }
         command.arg("--library-path").arg(path).arg(program).args(arguments).current_dir(home);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home).env("MIOPEN_USER_DB_PATH", home.join("db"));
         // The reference on the GPU, which it prefers, cannot run here.
         command.env("MIOPEN_DRIVER_USE_GPU_REFERENCE", "0");
+        if watch != Watch::Routes {
+            // Native's own word for every call.
+            command.env("MIOPEN_ENABLE_LOGGING", "1");
+        }
+        match watch {
+            Watch::Routes => {
+                command.env(TRACE, &trace);
+            },
+            Watch::CallsTraced => {
+                command.env(TRACE, "json");
+            },
+            Watch::Calls => {}
+        }
         if front == Front::On {
-            command.env("MIOPEN_HIPDNN_FORWARDING", "1").env("MIOPEN_HIPDNN_TRACE", &trace);
+            command.env("MIOPEN_HIPDNN_FORWARDING", "1");
             command.env("MIOPEN_HIPDNN_BACKEND_LIBRARY", self.dist.join("lib/reference/libhipdnn_backend.so"));
         }
         command.stdin(Stdio::null()).stdout(fs::File::create(&out)?).stderr(fs::File::create(&err)?);
@@ -134,3 +179,5 @@ impl Machine {
         Ok(Ran { end, stdout: text(&out)?, stderr: text(&err)?, routes })
     }
 }
+
+const TRACE: &str = "MIOPEN_HIPDNN_TRACE";

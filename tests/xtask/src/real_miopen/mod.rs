@@ -2,8 +2,10 @@
 //!
 //! With forwarding off, every operation of the driver must print and return what it does without the shim. With forwarding on, convolution
 //! lines of the corpus must end with the driver's own "Verifies OK", against its own reference: natively none of them can, since the HIP
-//! stand-in launches no kernel, so whatever verifies was computed by hipDNN. What is compared is here; what is run with is in `machine`.
+//! stand-in launches no kernel, so whatever verifies was computed by hipDNN. What is compared is here, calls one by one in `calls`; what is
+//! run with is in `machine`.
 
+mod calls;
 mod machine;
 mod packages;
 
@@ -25,6 +27,8 @@ const AT_LEAST: usize = 100;
 const MAX_GMAC: f64 = 0.05;
 /// Of these lines, every so many is also compared with forwarding off.
 const OFF_STEP: usize = 10;
+/// Of the operations, and of the lines, every so many is watched call by call.
+const SEEN_STEP: usize = 8;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Runs everything; fails if anything is wrong.
@@ -35,12 +39,13 @@ pub fn run() -> Result<()> {
     let machine = Machine::build(&folder, root, build::dist()?)?;
     let lines = corpus()?;
     let compared = compare(&machine, &lines)?;
+    let seen = see(&machine, &lines)?;
     let verified = verify_on(&machine, &lines)?;
     let packages = fs::read_to_string(folder.join("packages.txt"))?;
     packages.lines().filter(|name| name.starts_with("libmiopen1")).for_each(|name| println!("{name}"));
-    println!("{}", summary(&compared, &verified));
-    let wrong: Vec<&String> =
-        compared.iter().flat_map(|group| &group.wrong).chain(verified.iter().flat_map(|group| &group.wrong)).collect();
+    let groups: Vec<&Group> = compared.iter().chain(&seen).chain(&verified).collect();
+    println!("{}", summary(&groups));
+    let wrong: Vec<&String> = groups.iter().flat_map(|group| &group.wrong).collect();
     for text in &wrong {
         println!("{text}");
     }
@@ -60,11 +65,11 @@ struct Group {
     wrong: Vec<String>,
 }
 
-fn summary(compared: &[Group], verified: &[Group]) -> Table {
+fn summary(groups: &[&Group]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["MIOpenDriver through the shim", "runs", "right", "wrong", "directions verified", "not run"]);
-    for group in compared.iter().chain(verified) {
+    for group in groups {
         let directions = if group.directions > 0 { group.directions.to_string() } else { String::new() };
         let (right, wrong) = (group.right, group.wrong.len());
         table.add_row([
@@ -138,6 +143,14 @@ fn corpus() -> Result<Vec<Line>> {
     Ok(lines)
 }
 
+/// What is seen of the driver's calls: of some operations without forwarding, of some lines of each type with it.
+fn see(machine: &Machine, lines: &[Line]) -> Result<Vec<Group>> {
+    let operations = driver_operations(machine)?;
+    let operations: Vec<_> = operations.iter().step_by(SEEN_STEP).map(|base| operation(base)).collect();
+    let lines: Vec<_> = lines.iter().filter(|line| !line.needs_native()).step_by(SEEN_STEP).map(Line::arguments).collect();
+    Ok(vec![calls::names(machine)?, calls::off(machine, &operations)?, calls::on(machine, &lines)?])
+}
+
 /// Runs that must be the same with the shim as without it.
 struct Comparison<'a> {
     name: &'static str,
@@ -151,9 +164,7 @@ struct Comparison<'a> {
 /// What must not differ: everything with forwarding off, and with it on what no engine is asked for.
 fn compare(machine: &Machine, lines: &[Line]) -> Result<Vec<Group>> {
     let driver = machine.driver();
-    let operations = operations(&machine.run(Front::Native, &driver, &["--help".into()], LIMIT)?);
-    ensure!(operations.len() > 50, "the driver lists {} operations", operations.len());
-    let operations = operations.iter().map(|base| operation(base)).collect();
+    let operations = driver_operations(machine)?.iter().map(|base| operation(base)).collect();
     let lines = lines.iter().step_by(OFF_STEP).map(Line::arguments).collect();
     let (client, odd) = (machine.client("convolution")?, vec![vec!["odd".to_string()]]);
     let comparisons = [
@@ -182,7 +193,14 @@ impl Comparison<'_> {
     }
 }
 
-/// The first words that the driver knows, from what it says when it is given another one: `conv[fp16|int8], pool, …`.
+/// The first words that this driver knows.
+fn driver_operations(machine: &Machine) -> Result<Vec<String>> {
+    let operations = operations(&machine.run(Front::Native, &machine.driver(), &["--help".into()], LIMIT)?);
+    ensure!(operations.len() > 50, "the driver lists {} operations", operations.len());
+    Ok(operations)
+}
+
+/// The first words that a driver knows, from what it says when it is given another one: `conv[fp16|int8], pool, …`.
 fn operations(usage: &Ran) -> Vec<String> {
     let text = format!("{}\n{}", usage.stdout, usage.stderr);
     let list = text.lines().find_map(|line| line.strip_prefix("Supported Base Arguments: ")).unwrap_or_default();

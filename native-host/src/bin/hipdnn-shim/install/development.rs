@@ -1,13 +1,15 @@
-//! What compilers and build systems look for in a prefix: headers, a pkg-config file, a CMake package of the names that MIOpen's own has.
+//! What compilers and build systems look for in a prefix: headers, a pkg-config file, a CMake package of the names that MIOpen's own has; in
+//! a split installation, also what makes a build call the private library.
 
 use std::{fs, path::Path};
 
 use anyhow::Result;
+use miopen_api::{API_VERSION, PRIVATE_PACKAGE, RENAME_HEADER};
 
 use super::tree::Tree;
 
 /// Adds it all. Headers are the native's own where they lie beside it, since only those fit it exactly.
-pub fn add(tree: &mut Tree, native_folder: &Path) -> Result<()> {
+pub fn add(tree: &mut Tree, native_folder: &Path, split: bool) -> Result<()> {
     let found = native_folder.ancestors().skip(1).take(2).map(|root| root.join("include/miopen"));
     let found = found.into_iter().find(|folder| folder.join("miopen.h").exists());
     match &found {
@@ -15,18 +17,27 @@ pub fn add(tree: &mut Tree, native_folder: &Path) -> Result<()> {
         None => tree.file("include/miopen", "miopen.h", miopen_api::c_header(miopen_api::table()).into_bytes()),
     }
     tree.file("include/miopen", OWN_HEADER, miopen_api::shim_header().into_bytes());
-    let version = found.and_then(|folder| version(&fs::read_to_string(folder.join("version.h")).ok()?)).unwrap_or(UNKNOWN.into());
+    let version = found.and_then(|folder| version(&fs::read_to_string(folder.join("version.h")).ok()?)).unwrap_or(API_VERSION.into());
     tree.file("lib/pkgconfig", "miopen.pc", pkg_config(&version).into_bytes());
     tree.file("lib/cmake/miopen", "miopen-config.cmake", CMAKE.into());
     tree.file("lib/cmake/miopen", "miopen-config-version.cmake", cmake_version(&version).into_bytes());
+    if split {
+        add_private(tree, &version);
+    }
     Ok(())
+}
+
+/// For those who shall call the private library. No public file names any of it.
+fn add_private(tree: &mut Tree, version: &str) {
+    tree.file(&format!("include/{PRIVATE_PACKAGE}"), RENAME_HEADER, miopen_api::rename_header(miopen_api::table()).into_bytes());
+    tree.file("lib/pkgconfig", &format!("{PRIVATE_PACKAGE}.pc"), miopen_api::private_pkg_config(version, "lib").into_bytes());
+    let (folder, name) = (format!("lib/cmake/{PRIVATE_PACKAGE}"), |end: &str| format!("{PRIVATE_PACKAGE}-config{end}.cmake"));
+    tree.file(&folder, &name(""), miopen_api::private_cmake("lib").into_bytes());
+    tree.file(&folder, &name("-version"), cmake_version(version).into_bytes());
 }
 
 /// What the shim adds.
 const OWN_HEADER: &str = "miopen_hipdnn.h";
-
-/// The version that is given out where the native has no headers: the newest whose API the generated header declares.
-const UNKNOWN: &str = "3.5.1";
 
 fn copy_headers(tree: &mut Tree, folder: &Path) -> Result<()> {
     let mut paths = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;

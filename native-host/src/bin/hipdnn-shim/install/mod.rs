@@ -2,35 +2,38 @@
 //! decided here; how files are written and taken back is in `tree`, how libraries are rewritten in `elf`.
 //!
 //! The native gets a private name, and the shim a DT_NEEDED for it: the loader then finds in the native what the shim does not export (its
-//! C++ symbols), and whoever asks for `libMIOpen.so.1` gets the shim.
+//! C++ symbols), and whoever asks for `libMIOpen.so.1` gets the shim. The native of a split installation has a private name already; it
+//! keeps that, and those who build against it get what renames their calls.
 
 mod check;
 mod development;
-mod elf;
+pub mod elf;
 mod tree;
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use hipdnn_host::component;
-use miopen_api::{PRIVATE_SONAME, SONAME};
+use miopen_api::{IMPLEMENTATION_SUFFIX, PRIVATE_SONAME, SONAME, SPLIT_SONAME};
 
 use crate::{Usage, libraries};
-use elf::{Edit, Face, Search};
+use elf::{Edit, Export, Face, Search};
 use tree::Tree;
 
-/// Name for linkers.
+/// Names for linkers.
 const LINK_NAME: &str = "libMIOpen.so";
+const SPLIT_LINK_NAME: &str = "libMIOpen_private.so";
 
 /// Command line of `install`.
 #[derive(Args)]
 pub struct Options {
-    /// The native libMIOpen.so.1
+    /// The native libMIOpen.so.1, or the libMIOpen_private.so.1 of a split installation
     #[arg(long, value_name = "FILE")]
     native: PathBuf,
     #[command(flatten)]
@@ -69,9 +72,10 @@ struct Place {
 pub fn run(options: &Options) -> Result<ExitCode> {
     let native = Native::read(&options.native)?;
     let shim = shim(options.shim.as_deref())?;
-    let missing = check::missing(&native.face, &shim.face, &Face::of(&native.private()?)?);
+    let asked = native.asked_for();
+    let missing = check::missing(&asked, &shim.face, &Face::of(&native.private()?)?);
     if options.check {
-        return Ok(check::print(&missing, native.face.exports.len()));
+        return Ok(check::print(&missing, asked.len(), &native.databases()?));
     }
     ensure!(missing.is_empty(), "programs would miss {} exports of {}: see --check", missing.len(), native.path.display());
     let tree = match (&options.place.prefix, options.place.in_place) {
@@ -120,6 +124,8 @@ struct Native {
     path: PathBuf,
     data: Vec<u8>,
     face: Face,
+    /// Whether it is that of a split installation, whose functions are called `<name>_impl`.
+    split: bool,
 }
 
 impl Native {
@@ -128,8 +134,22 @@ impl Native {
         let library = Loaded::read(&path)?;
         ensure!(!library.is_a_shim(), "{} is hipdnn-shim itself, not a native MIOpen", path.display());
         let has = |wanted: &str| library.face.exports.iter().any(|(name, _)| name == wanted);
-        ensure!(has("miopenCreate"), "{} is no MIOpen: it has no miopenCreate", path.display());
-        Ok(Self { path, data: library.data, face: library.face })
+        let split = !has("miopenCreate") && has("miopenCreate_impl");
+        ensure!(split || has("miopenCreate"), "{} is no MIOpen: it has no miopenCreate", path.display());
+        Ok(Self { path, data: library.data, face: library.face, split })
+    }
+
+    /// What programs were linked with: its exports and, before the private library of a split installation, the public names of its
+    /// functions, of whichever version.
+    fn asked_for(&self) -> BTreeSet<Export> {
+        let public = |(name, _): &Export| Some((name.strip_suffix(IMPLEMENTATION_SUFFIX)?.to_string(), None));
+        let public = self.face.exports.iter().filter(|_| self.split).filter_map(public);
+        self.face.exports.iter().cloned().chain(public).collect()
+    }
+
+    /// Its name behind the shim.
+    fn soname(&self) -> &'static str {
+        if self.split { SPLIT_SONAME } else { PRIVATE_SONAME }
     }
 
     fn folder(&self) -> Result<&Path> {
@@ -138,7 +158,12 @@ impl Native {
 
     /// It under its private name, in its own folder.
     fn private(&self) -> Result<Vec<u8>> {
-        Ok(elf::rewritten(&self.data, &Edit { soname: Some(PRIVATE_SONAME), ..Edit::default() })?)
+        Ok(elf::rewritten(&self.data, &Edit { soname: Some(self.soname()), ..Edit::default() })?)
+    }
+
+    /// Where upstream's builds look for their databases: beside the folder of the library that has `miopenCreate`.
+    fn databases(&self) -> Result<PathBuf> {
+        Ok(self.folder()?.parent().context("the native lies in no prefix")?.join("share/miopen"))
     }
 
     /// The same for another folder: a search path that is relative to its own becomes absolute, or its neighbours would be lost.
@@ -146,7 +171,7 @@ impl Native {
         let folder = self.folder()?.to_str().context("the native's folder has no readable name")?;
         let search = self.face.search.as_ref().map(|(kind, path)| (*kind, absolute(path, folder)));
         let search = search.as_ref().map(|(kind, path)| (*kind, path.as_str()));
-        Ok(elf::rewritten(&self.data, &Edit { soname: Some(PRIVATE_SONAME), search, ..Edit::default() })?)
+        Ok(elf::rewritten(&self.data, &Edit { soname: Some(self.soname()), search, ..Edit::default() })?)
     }
 }
 
@@ -169,16 +194,19 @@ fn shim(named: Option<&Path>) -> Result<Loaded> {
 }
 
 /// The shim as it is installed: it needs the native beside it, wherever programs look first.
-fn shim_before_native(shim: &Loaded) -> Result<Vec<u8>> {
-    let edit = Edit { soname: None, needed: Some(PRIVATE_SONAME), search: Some((Search::First, "$ORIGIN")) };
+fn shim_before(native: &Native, shim: &Loaded) -> Result<Vec<u8>> {
+    let edit = Edit { soname: None, needed: Some(native.soname()), search: Some((Search::First, "$ORIGIN")) };
     Ok(elf::rewritten(&shim.data, &edit)?)
 }
 
 fn into_prefix(prefix: &Path, native: &Native, shim: &Loaded) -> Result<Tree> {
     let mut tree = Tree::new(prefix, tree::PREFIX_MANIFEST);
-    tree.file("lib", SONAME, shim_before_native(shim)?);
-    tree.file("lib", PRIVATE_SONAME, native.private_elsewhere()?);
+    tree.file("lib", SONAME, shim_before(native, shim)?);
+    tree.file("lib", native.soname(), native.private_elsewhere()?);
     tree.link("lib", LINK_NAME, Path::new(SONAME));
+    if native.split {
+        tree.link("lib", SPLIT_LINK_NAME, Path::new(SPLIT_SONAME));
+    }
     tree.file("share/hipdnn-shim", "translator.wasm", component::EMBEDDED.to_vec());
     for name in ["LICENSE", "THIRD-PARTY.txt"] {
         if let Some(terms) = libraries::beside(&[&format!("../share/licenses/hipdnn-shim/{name}")]) {
@@ -186,23 +214,42 @@ fn into_prefix(prefix: &Path, native: &Native, shim: &Loaded) -> Result<Tree> {
         }
     }
     // Upstream's builds look for their databases relative to the library that has miopenCreate, and that is the shim now.
-    if let Some(databases) = native.folder()?.parent().map(|root| root.join("share/miopen")).filter(|folder| folder.is_dir()) {
+    let databases = native.databases()?;
+    if databases.is_dir() {
         tree.link("share", "miopen", &databases);
     }
-    development::add(&mut tree, native.folder()?)?;
+    development::add(&mut tree, native.folder()?, native.split)?;
     Ok(tree)
 }
 
-/// The shim takes the native's file name, so that every link and every DT_NEEDED that led to the native leads to it.
+/// The shim takes the file name of the public library, so that every link and every DT_NEEDED that led to that leads to it.
 fn in_place(native: &Native, shim: &Loaded) -> Result<Tree> {
     let folder = native.folder()?;
-    let Some(name) = native.path.file_name().and_then(|name| name.to_str()) else {
-        bail!("{} has no readable name", native.path.display())
-    };
     let mut tree = Tree::new(folder, tree::IN_PLACE_MANIFEST);
-    tree.file("", PRIVATE_SONAME, native.private()?);
-    tree.replacement(name, shim_before_native(shim)?);
+    if native.split {
+        // The private library stays as it is.
+        before_split(&mut tree, folder, shim_before(native, shim)?)?;
+    } else {
+        tree.file("", PRIVATE_SONAME, native.private()?);
+        tree.replacement(file_name(&native.path)?, shim_before(native, shim)?);
+    }
     Ok(tree)
+}
+
+/// In the place of the public library of a split installation, wherever its name leads to in that folder.
+fn before_split(tree: &mut Tree, folder: &Path, shim: Vec<u8>) -> Result<()> {
+    let Ok(public) = folder.join(SONAME).canonicalize() else {
+        tree.file("", SONAME, shim);
+        return Ok(());
+    };
+    ensure!(!Loaded::read(&public)?.is_a_shim(), "{} is hipdnn-shim itself", public.display());
+    ensure!(public.parent() == Some(folder), "{} leads to {}", folder.join(SONAME).display(), public.display());
+    tree.replacement(file_name(&public)?, shim);
+    Ok(())
+}
+
+fn file_name(path: &Path) -> Result<&str> {
+    path.file_name().and_then(|name| name.to_str()).with_context(|| format!("{} has no readable name", path.display()))
 }
 
 #[cfg(test)]
