@@ -1,5 +1,5 @@
-//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | bench | dist | qemu`. Runs cargo and the built programs; knows
-//! no rule, graph or API.
+//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | sanitize | bench | dist | qemu`. Runs cargo and the built
+//! programs; knows no rule, graph or API.
 
 mod bench;
 mod build;
@@ -9,6 +9,7 @@ mod demo;
 mod licenses;
 mod real_miopen;
 mod resnet;
+mod sanitize;
 
 use std::process::{Command, ExitCode};
 
@@ -49,6 +50,9 @@ enum Task {
     },
     /// Runs Debian's unmodified MIOpen and MIOpenDriver with the shim between them; exit status 3 if the packages cannot be had.
     RealMiopen,
+    /// Runs the C clients under AddressSanitizer, the host's threads under ThreadSanitizer and the rules under Miri; exit status 3 if there
+    /// is no nightly toolchain for the latter two.
+    Sanitize,
     /// Measures; prints one JSON object for each figure.
     Bench {
         /// Which benchmark.
@@ -66,7 +70,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            ExitCode::from(if error.is::<real_miopen::Unavailable>() { 3 } else { 1 })
+            ExitCode::from(if error.is::<real_miopen::Unavailable>() || error.is::<sanitize::NoNightly>() { 3 } else { 1 })
         }
     }
 }
@@ -80,6 +84,7 @@ fn run(task: Task) -> Result<()> {
         Task::Parity => cases::parity(&build::dist()?),
         Task::Corpus { write } => corpus::run(&build::dist()?, write),
         Task::RealMiopen => real_miopen::run(),
+        Task::Sanitize => sanitize::run(&build::dist()?),
         Task::Bench { which } => bench::run(which, &build::dist()?),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),
