@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::data_type::{BACKEND_TYPES, DataType};
 
 /// What the loaded backend can express.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     /// `MAJOR.MINOR.PATCH.TWEAK`, empty when the backend does not say.
     pub backend_version: String,

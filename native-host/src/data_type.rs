@@ -2,10 +2,12 @@
 //! MIOpen's own numbers stop at the edge (the shim's `convert`).
 
 use hipdnn_abi::data_type as number;
+use serde::{Deserialize, Serialize};
 
 /// An element type of MIOpen or of the hipDNN backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
+#[serde(rename_all = "lowercase")]
 pub enum DataType {
     /// IEEE binary16.
     Half,

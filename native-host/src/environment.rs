@@ -5,7 +5,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::entry_points;
+use crate::{
+    cache::disk::{Options, folder::default_path},
+    entry_points,
+};
+
+/// What the disk cache may take if nobody says.
+const DEFAULT_CACHE_BYTES: u64 = 1 << 30;
+
+/// hipDNN's own variables that decide which engine it chooses. They are part of what a plan depends on; nothing else is done with them.
+const BACKEND_CHOICES: &[&str] = &[
+    "HIPDNN_HEUR_POLICY_ORDER",
+    "HIPDNN_HEUR_CONFIG_PATH",
+    "HIPDNN_HEUR_FALLBACK_ENGINE_ORDER",
+    "HIPDNN_DISABLE_EXACT_ENGINE_CACHE",
+    "HIPDNN_FORCE_BENCHMARKING",
+    "HIPDNN_CACHE_DIR",
+    "HIPDNN_DISABLE_CACHE",
+    "HIPDNN_HEURISTIC_PLUGIN_DIR",
+];
 
 /// Operation families that can be forwarded. The names are those of the environment variables and of the contract's interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +76,20 @@ variables! {
     HIP "MIOPEN_HIPDNN_HIP_LIBRARY" "path of the HIP runtime";
     TRACE "MIOPEN_HIPDNN_TRACE" "one line that says who traces, then one for each routed call: text or json (on stderr), or a file (JSON if it ends in .json or .jsonl); %p is the pid";
     STATS "MIOPEN_HIPDNN_STATS" "file for the counters as JSON, rewritten when a handle is destroyed and at normal exit; %p is the pid";
+    TIMING "MIOPEN_HIPDNN_FORWARDING_TIMING" "one line on stderr for each routed call: how long its phases took on the host, cold and warm calls apart";
+    MEMINFO "MIOPEN_HIPDNN_FORWARDING_MEMINFO" "one line on stderr for each call that builds or executes a plan: device memory before and after";
+    RANK "RANK" "with statistics: the process's rank in its job, which they note";
+    MPI_RANK "OMPI_COMM_WORLD_RANK" "then this";
+    SLURM_RANK "SLURM_PROCID" "then this";
     FIND "MIOPEN_HIPDNN_FIND" "deferred (default): where one result is asked for, native's Find runs only if hipDNN declines, then or later; both: always";
     DETERMINISTIC "MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC" "MIOpen's own: if on, every convolution counts as asked to be deterministic";
     ON_ERROR "MIOPEN_HIPDNN_ON_ERROR" "fallback: failures to build a plan go to native too; failures to execute never do";
+    CACHE "MIOPEN_HIPDNN_CACHE" "disk cache: rw (default), ro (only read) or off";
+    CACHE_DIR "MIOPEN_HIPDNN_CACHE_DIR" "its folder, owned by this user or root and writable by nobody else";
+    CACHE_BELOW "MIOPEN_HIPDNN_CACHE_BELOW" "a second one, only read, for what the first does not have";
+    CACHE_MAX_BYTES "MIOPEN_HIPDNN_CACHE_MAX_BYTES" "room for its entries; those not used for longest go (default 1073741824)";
+    XDG_CACHE_HOME "XDG_CACHE_HOME" "without MIOPEN_HIPDNN_CACHE_DIR, the cache is hipdnn-shim in here";
+    HOME "HOME" "or in .cache in here";
     STRICT "MIOPEN_HIPDNN_STRICT" "declined calls return miopenStatusUnsupportedOp instead of going to native";
 }
 
@@ -97,6 +126,12 @@ pub struct Settings {
     pub trace: Option<TraceTarget>,
     /// Counters file; as given, until [`Settings::resolved`].
     pub stats: Option<PathBuf>,
+    /// Phase timings on stderr.
+    pub timing: bool,
+    /// Device memory on stderr.
+    pub meminfo: bool,
+    /// The process's rank in its job.
+    pub rank: Option<u32>,
     /// Whether native's Find runs even where hipDNN has the one result that was asked for.
     pub find_both: bool,
     /// Every convolution is asked to be deterministic.
@@ -105,6 +140,10 @@ pub struct Settings {
     pub fallback: bool,
     /// Declines are returned instead of going to native.
     pub strict: bool,
+    /// Where the disk cache is: nowhere, if it is off; or why that is not known.
+    pub cache: Option<Result<Options, String>>,
+    /// hipDNN's own variables that decide which engine it chooses, as lines.
+    pub backend_choices: String,
     /// What was wrong with the environment: one line each.
     pub warnings: Vec<String>,
 }
@@ -135,11 +174,32 @@ impl Settings {
         settings.rocm_path = path(ROCM_PATH);
         settings.trace = text(TRACE).and_then(|v| settings.trace_target(&v, secure));
         settings.stats = path(STATS);
-        settings.find_both = settings.one_of(FIND, text(FIND), ["deferred", "both"]) == 1;
+        settings.timing = settings.switch(TIMING, text(TIMING), false);
+        settings.meminfo = settings.switch(MEMINFO, text(MEMINFO), false);
+        settings.rank = [RANK, MPI_RANK, SLURM_RANK].iter().find_map(|name| text(name)?.to_str()?.trim().parse().ok());
+        settings.find_both = settings.one_of(FIND, text(FIND), &["deferred", "both"]) == 1;
         settings.deterministic = text(DETERMINISTIC).is_some_and(|value| truth(&value) == Some(true));
         settings.fallback = settings.word(ON_ERROR, text(ON_ERROR), "fallback");
         settings.strict = settings.switch(STRICT, text(STRICT), false);
+        settings.cache = if secure { None } else { settings.cache_options(&text) };
+        let choices = BACKEND_CHOICES.iter().filter_map(|name| Some(format!("{name}={:?}", text(name)?)));
+        settings.backend_choices = choices.collect::<Vec<_>>().join("\n");
         settings
+    }
+
+    fn cache_options(&mut self, text: &impl Fn(&str) -> Option<OsString>) -> Option<Result<Options, String>> {
+        let mode = self.one_of(CACHE, text(CACHE), &["rw", "ro", "off"]);
+        let path = |name: &str| text(name).map(PathBuf::from);
+        let max_bytes = text(CACHE_MAX_BYTES).map_or(DEFAULT_CACHE_BYTES, |value| {
+            value.to_str().and_then(|value| value.parse().ok()).unwrap_or_else(|| {
+                self.warnings.push(format!("{CACHE_MAX_BYTES}={value:?} is no number of bytes; taken as {DEFAULT_CACHE_BYTES}"));
+                DEFAULT_CACHE_BYTES
+            })
+        });
+        let folder = path(CACHE_DIR).or_else(|| default_path(path(XDG_CACHE_HOME).as_deref(), path(HOME).as_deref()));
+        let options = |path| Options { path, writes: mode == 0, below: text(CACHE_BELOW).map(PathBuf::from), max_bytes };
+        let nowhere = || format!("no folder for the disk cache: {HOME} says none; set {CACHE_DIR}, or {CACHE}=off");
+        (mode != 2).then(|| folder.map(options).ok_or_else(nowhere))
     }
 
     /// With the process id in the names of files.
@@ -216,7 +276,7 @@ impl Settings {
     }
 
     /// Which of some words it is; the first if it is none of them.
-    fn one_of(&mut self, name: &str, value: Option<OsString>, words: [&str; 2]) -> usize {
+    fn one_of(&mut self, name: &str, value: Option<OsString>, words: &[&str]) -> usize {
         let Some(value) = value else { return 0 };
         let found = value.to_str().and_then(|v| words.iter().position(|word| v.eq_ignore_ascii_case(word)));
         found.unwrap_or_else(|| {
@@ -337,6 +397,14 @@ mod tests {
         assert!(!settings(&[]).find_both && settings(&[(FIND, "Both")]).find_both && !settings(&[(FIND, "deferred")]).find_both);
         let odd = settings(&[(FIND, "always")]);
         assert!(!odd.find_both && odd.warnings.len() == 1 && odd.warnings[0].contains(FIND), "{:?}", odd.warnings);
+    }
+
+    #[test]
+    fn the_rank_is_the_first_that_is_a_number() {
+        assert_eq!(settings(&[(SLURM_RANK, "7"), (RANK, "3")]).rank, Some(3));
+        assert_eq!(settings(&[(SLURM_RANK, "7"), (RANK, "three")]).rank, Some(7));
+        assert_eq!(settings(&[(MPI_RANK, "-1")]).rank, None);
+        assert!(settings(&[(RANK, "x")]).warnings.is_empty(), "the variable is not ours");
     }
 
     #[test]

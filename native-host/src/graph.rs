@@ -1,9 +1,11 @@
 //! Operation graphs as received from a translator: untrusted. [`crate::validate`] turns them into something that may be lowered.
 
+use serde::{Deserialize, Serialize};
+
 use crate::data_type::DataType;
 
 /// A tensor of the graph.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tensor {
     /// Names the tensor; unique once validated.
     pub uid: i64,
@@ -20,7 +22,7 @@ pub struct Tensor {
 }
 
 /// The value of an attribute.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     /// The uid of a tensor.
     Tensor(i64),
@@ -43,7 +45,7 @@ pub enum Value {
 }
 
 /// One attribute of an operation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attribute {
     /// The backend's number.
     pub number: i32,
@@ -52,7 +54,7 @@ pub struct Attribute {
 }
 
 /// One operation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// The backend's descriptor type.
     pub operation: i32,
@@ -61,7 +63,7 @@ pub struct Node {
 }
 
 /// What a graph does with an argument of the call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     /// Reads it.
     Read,
@@ -70,7 +72,7 @@ pub enum Access {
 }
 
 /// Which argument of the MIOpen call a tensor lives in.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Binding {
     /// The tensor.
     pub uid: i64,
@@ -81,7 +83,7 @@ pub struct Binding {
 }
 
 /// A graph as the translator gave it. Nothing about it may be believed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReceivedGraph {
     /// Tensors.
     pub tensors: Vec<Tensor>,
@@ -100,7 +102,7 @@ pub struct ReceivedGraph {
 }
 
 /// Why a translator declined, as it says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceivedDecline {
     /// Id of a rule.
     pub rule: String,

@@ -12,16 +12,19 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering},
     },
+    time::Instant,
 };
 
 use hashbrown::HashTable;
 
 use crate::{
     backend::Handle,
+    census::{Census, Counters, Ending, Place, Tally},
+    forward::Surroundings,
     hip::{Hip, Timer},
     lock::{Mutex, MutexGuard},
     plan::Plan,
-    trace::Counters,
+    problem::Problem,
     translations::Declined,
 };
 
@@ -55,6 +58,39 @@ struct Entry {
     alignment: usize,
     last_use: u64,
     known: Known,
+    /// Where its calls are counted, of the entry point that came last.
+    place: Option<(&'static str, Place)>,
+}
+
+/// The rule by which a call went to native. What the translator said is shared, not copied: the warm path allocates nothing.
+#[derive(Clone)]
+pub enum RuleName {
+    /// One of the host's.
+    Host(&'static str),
+    /// The one that a decline names.
+    Declined(Arc<Declined>),
+}
+
+impl RuleName {
+    /// Its id.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Host(id) => id,
+            Self::Declined(declined) => &declined.rule,
+        }
+    }
+}
+
+/// A call that native executes now, and whose time is measured.
+pub struct WithNative {
+    /// Where it is counted.
+    pub place: Place,
+    /// The rule that sent it there.
+    pub rule: RuleName,
+    /// Whether the caller wanted that.
+    pub by_policy: bool,
+    /// Since when.
+    pub since: Instant,
 }
 
 /// Everything behind the handle's lock.
@@ -69,9 +105,10 @@ pub struct Bound {
     timer: Option<Timer>,
     /// Whether the timer holds the handle's last call.
     timed: bool,
-    counters: HashMap<&'static str, Counters>,
+    tally: Tally,
+    with_native: Option<WithNative>,
     // Last: plans refer to the handle, so they go first.
-    hipdnn: Option<Handle>,
+    hipdnn: Option<(Handle, Surroundings)>,
 }
 
 // SAFETY: the stream is only compared and passed on; the rest is Send.
@@ -86,10 +123,11 @@ pub struct HandleState {
 }
 
 impl HandleState {
-    /// A handle on a stream (null is the default stream) and, if known, a device.
-    pub fn new(stream: *mut c_void, device: Option<i32>) -> Self {
+    /// A handle on a stream (null is the default stream) and, if known, a device. Its counters tell so many problems apart.
+    pub fn new(stream: *mut c_void, device: Option<i32>, problems: usize) -> Self {
         let device = AtomicI32::new(device.unwrap_or(UNKNOWN_DEVICE));
-        Self { stream: AtomicPtr::new(stream), device, profiling: AtomicBool::new(false), bound: Mutex::new(Bound::default()) }
+        let bound = Mutex::new(Bound { tally: Tally::new(problems), ..Bound::default() });
+        Self { stream: AtomicPtr::new(stream), device, profiling: AtomicBool::new(false), bound }
     }
 
     /// The caller moved the handle to another stream.
@@ -133,12 +171,12 @@ impl HandleState {
     }
 
     /// Adds the handle's counts to the census.
-    pub fn count_into(&self, census: &mut crate::trace::Census) {
+    pub fn count_into(&self, census: &mut Census) {
         self.lock().count_into(census);
     }
 
     /// The same, unless the handle is in use: for the end of the process, where nobody may be waited for.
-    pub fn try_count_into(&self, census: &mut crate::trace::Census) {
+    pub fn try_count_into(&self, census: &mut Census) {
         if let Some(bound) = self.bound.try_lock() {
             bound.count_into(census);
         }
@@ -165,7 +203,7 @@ impl Bound {
     /// Remembers what a key is known for, in place of the least recently used entry once there are too many.
     pub fn insert(&mut self, words: &[u64], hash: u64, alignment: usize, known: Known) -> usize {
         self.clock += 1;
-        let entry = Entry { hash, words: words.into(), alignment, last_use: self.clock, known };
+        let entry = Entry { hash, words: words.into(), alignment, last_use: self.clock, known, place: None };
         let index = if self.entries.len() < CAPACITY {
             self.entries.push(entry);
             self.entries.len() - 1
@@ -187,21 +225,21 @@ impl Bound {
         self.entries.iter().enumerate().min_by_key(|(_, e)| e.last_use).map_or(0, |(index, _)| index)
     }
 
-    /// The hipDNN handle, if it was made already.
-    pub fn hipdnn(&self) -> Option<&Handle> {
-        self.hipdnn.as_ref()
+    /// The hipDNN handle, if it was made already, and what its plans depend on.
+    pub fn hipdnn(&self) -> Option<(&Handle, &Surroundings)> {
+        self.hipdnn.as_ref().map(|(handle, surroundings)| (handle, surroundings))
     }
 
     /// Keeps the hipDNN handle.
-    pub fn set_hipdnn(&mut self, handle: Handle) {
-        self.hipdnn = Some(handle);
+    pub fn set_hipdnn(&mut self, handle: Handle, surroundings: Surroundings) {
+        self.hipdnn = Some((handle, surroundings));
         self.current_stream = None;
     }
 
     /// Handle and entry at once, for execution.
     pub fn parts(&mut self, index: usize) -> Option<(&Handle, &mut ReadyPlan, &mut Option<*mut c_void>)> {
         match (&self.hipdnn, self.entries.get_mut(index).map(|e| &mut e.known)) {
-            (Some(handle), Some(Known::Plan(plan))) => Some((handle, plan, &mut self.current_stream)),
+            (Some((handle, _)), Some(Known::Plan(plan))) => Some((handle, plan, &mut self.current_stream)),
             _ => None,
         }
     }
@@ -261,20 +299,55 @@ impl Bound {
         self.hipdnn = None;
     }
 
-    fn count_into(&self, census: &mut crate::trace::Census) {
-        for (call, counters) in &self.counters {
-            census.entry(call).or_default().add(counters);
-        }
+    fn count_into(&self, census: &mut Census) {
+        census.add(&self.tally);
     }
 
     /// Forgets the counters; they were added to the census.
     pub fn clear_counters(&mut self) {
-        self.counters.clear();
+        self.entries.iter_mut().for_each(|entry| entry.place = None);
+        self.with_native = None;
+        self.tally.clear();
     }
 
-    /// The counters of an entry point.
-    pub fn counters(&mut self, call: &'static str) -> &mut Counters {
-        self.counters.entry(call).or_default()
+    /// Where calls of an entry point with the problem of an entry are counted. Looked up only if the entry's last call was of another.
+    pub fn place(&mut self, index: usize, call: &'static str, problem: &Problem<'_>) -> Place {
+        match self.entries[index].place {
+            Some((known, place)) if std::ptr::eq(known, call) => place,
+            _ => {
+                let place = self.tally.place(call, problem);
+                self.entries[index].place = Some((call, place));
+                place
+            }
+        }
+    }
+
+    /// Where calls of an entry point with a problem are counted.
+    pub fn place_of(&mut self, call: &'static str, problem: &Problem<'_>) -> Place {
+        self.tally.place(call, problem)
+    }
+
+    /// The counters at a place.
+    pub fn counters(&mut self, place: Place) -> &mut Counters {
+        self.tally.at(place)
+    }
+
+    /// Native executes a call from now on; or none that is measured.
+    pub fn set_with_native(&mut self, call: Option<WithNative>) {
+        self.with_native = call;
+    }
+
+    /// Whether native executes a call that is measured.
+    pub fn is_with_native(&self) -> bool {
+        self.with_native.is_some()
+    }
+
+    /// Native is done with the call that is measured, if there is one.
+    pub fn native_is_done(&mut self) {
+        if let Some(WithNative { place, rule, by_policy, since }) = self.with_native.take() {
+            let ending = if by_policy { Ending::Native(rule.id()) } else { Ending::Declined(rule.id()) };
+            self.tally.at(place).native_took(ending, since.elapsed());
+        }
     }
 }
 

@@ -14,7 +14,10 @@ use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
 
 pub use devices::Device;
 
-use crate::search::{Candidate, Reason, Search, first};
+use crate::{
+    search::{Candidate, Reason, Search, first},
+    trace::Memory,
+};
 
 /// glibc's flag "only if it is loaded already", which libloading does not name.
 const RTLD_NOLOAD: c_int = libc::RTLD_NOLOAD;
@@ -26,12 +29,15 @@ pub struct Hip {
     malloc: unsafe extern "C" fn(*mut *mut c_void, usize) -> c_int,
     free: unsafe extern "C" fn(*mut c_void) -> c_int,
     stream_is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
+    memory: Option<MemoryInfo>,
     /// ROCm 5 and later.
     exchange_capture_mode: Option<ExchangeCaptureMode>,
     events: EventFunctions,
     devices: devices::DeviceFunctions,
     name: String,
 }
+
+type MemoryInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> c_int;
 
 type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_int) -> c_int;
 
@@ -169,14 +175,20 @@ impl Hip {
                 *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(|_| Reason::Lacks($symbol))?
             };
         }
+        macro_rules! optional {
+            ($symbol:literal) => {
+                // SAFETY: as above.
+                unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.ok().map(|symbol| *symbol)
+            };
+        }
         Ok(Self {
             get_device: symbol!("hipGetDevice"),
             set_device: symbol!("hipSetDevice"),
             malloc: symbol!("hipMalloc"),
             free: symbol!("hipFree"),
             stream_is_capturing: symbol!("hipStreamIsCapturing"),
-            // SAFETY: as above.
-            exchange_capture_mode: unsafe { library.get(b"hipThreadExchangeStreamCaptureMode\0") }.ok().map(|symbol| *symbol),
+            memory: optional!("hipMemGetInfo"),
+            exchange_capture_mode: optional!("hipThreadExchangeStreamCaptureMode"),
             events: EventFunctions {
                 create: symbol!("hipEventCreate"),
                 record: symbol!("hipEventRecord"),
@@ -207,6 +219,15 @@ impl Hip {
             0 => Ok(device),
             error => Err(error),
         }
+    }
+
+    /// How much memory the current device has, and how much of it is free; `None` if HIP does not say.
+    pub(crate) fn memory(&self) -> Option<Memory> {
+        let (mut free, mut total) = (0, 0);
+        let _relaxed = self.relax_capture();
+        // SAFETY: both are writable.
+        let result = self.memory.map(|ask| unsafe { ask(&mut free, &mut total) });
+        (result == Some(0)).then_some(Memory { free, total })
     }
 
     /// Makes a device current for the calling thread.

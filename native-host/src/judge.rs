@@ -2,7 +2,7 @@
 //! of the host. Shared by the calls that are forwarded and by the offline tools.
 
 use crate::{
-    component::{ComponentError, Translator},
+    component::{ComponentError, Description},
     graph::{ReceivedDecline, ReceivedGraph},
     problem::{Operand, Problem},
     rules::HostRule,
@@ -13,10 +13,10 @@ use crate::{
 /// What a component answers, if it answers.
 pub type Reply = Result<Result<ReceivedGraph, ReceivedDecline>, ComponentError>;
 
-/// Judges a reply to a problem.
-pub fn judge(reply: Reply, translator: &Translator, problem: &Problem<'_>) -> Result<ValidatedGraph, Declined> {
+/// Judges a reply to a problem, of a translator that says this about itself.
+pub fn judge(reply: Reply, translator: &Description, problem: &Problem<'_>) -> Result<ValidatedGraph, Declined> {
     let host = |rule: HostRule, message: String| Declined { rule: rule.id().to_string(), message };
-    let known = |rule: &str| translator.description().rules.iter().any(|entry| entry.id == rule);
+    let known = |rule: &str| translator.rules.iter().any(|entry| entry.id == rule);
     match reply {
         Err(error @ ComponentError::Family(_)) => Err(host(HostRule::TranslatorFamily, error.to_string())),
         Err(error) => Err(host(HostRule::TranslatorTrap, error.to_string())),

@@ -2,12 +2,16 @@
 //!
 //! Data flows one way, and the modules follow it:
 //! a call's [`problem`] and its [`key`] → [`component`] (translation, sandboxed) → [`graph`] (as received) → [`validate`] → [`lower`] →
-//! [`plan`] → execution ([`handle`], [`forward`]). [`backend`], [`hip`] and [`native`] are the edges to the libraries that others bring;
-//! raw pointers and C numbers stay there. No translation rule lives in this crate: [`rules`] holds only the host's own reasons to decline.
+//! [`plan`] → execution ([`handle`], [`forward`]). What is found out on the way is remembered in [`cache`], under all that [`identity`] says
+//! it depends on. [`backend`], [`hip`] and [`native`] are the edges to the libraries that others bring, which [`search`] finds; raw pointers
+//! and C numbers stay there. What can be seen of it: [`trace`] while calls happen, [`phases`] and [`census`] in numbers, [`stats`] as the
+//! file that the tools read. No translation rule lives in this crate: [`rules`] holds only the host's own reasons to decline.
 
 pub mod backend;
+pub mod cache;
 pub mod cancellation;
 pub mod capabilities;
+pub mod census;
 pub mod component;
 pub mod data_type;
 pub mod entry_points;
@@ -17,6 +21,7 @@ pub mod gate;
 pub mod graph;
 pub mod handle;
 pub mod hip;
+pub mod identity;
 pub mod judge;
 pub mod key;
 pub mod lock;
@@ -24,12 +29,14 @@ pub mod lower;
 pub mod marker;
 pub mod modules;
 pub mod native;
+pub mod phases;
 pub mod plan;
 pub mod problem;
 pub mod release;
 pub mod rules;
 pub mod search;
 pub mod stack;
+pub mod stats;
 pub mod trace;
 pub mod translations;
 pub mod validate;

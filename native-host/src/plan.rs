@@ -6,11 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hipdnn_abi::{attribute, attribute_type, behavior_note, descriptor_type, heuristic_mode};
+use hipdnn_abi::{attribute, attribute_type, descriptor_type, heuristic_mode};
 use thiserror::Error;
 
 use crate::{
     backend::{BackendError, Descriptor, Handle},
+    cache::record::{EngineRecord, Knob},
     lower::lower,
     problem::MAX_ARGUMENTS,
     validate::ValidatedGraph,
@@ -57,8 +58,8 @@ pub struct Plan {
     engine_name: Option<String>,
     packs: [Option<Pack>; PACKS],
     next_pack: usize,
-    // Last: engine and plan refer to the graph.
-    _graph: Descriptor,
+    // Last: engine and plan refer to the graph. A plan that was made from bytes has none.
+    _graph: Option<Descriptor>,
 }
 
 struct Pack {
@@ -71,8 +72,9 @@ struct Pack {
 unsafe impl Send for Pack {}
 
 impl Plan {
-    /// Builds a plan for the graph: the first engine, in the heuristic's order, whose plan can be finalized.
-    pub fn build(graph: &ValidatedGraph, handle: &Handle, alignment: usize) -> Result<(Self, BuildTimes), PlanError> {
+    /// Builds a plan for the graph: the first engine, in the heuristic's order, whose plan can be finalized. With it comes the record by
+    /// which it can be made again.
+    pub fn build(graph: &ValidatedGraph, handle: &Handle, alignment: usize) -> Result<(Self, EngineRecord, BuildTimes), PlanError> {
         let start = Instant::now();
         let lowered = lower(graph, handle, alignment).map_err(|error| classify(error, alignment))?;
         let lowered_at = Instant::now();
@@ -80,29 +82,48 @@ impl Plan {
         let found_at = Instant::now();
         let (plan, configuration) = first_plan(configurations, handle)?;
         let times = BuildTimes { lower: lowered_at - start, heuristics: found_at - lowered_at, plan: found_at.elapsed() };
-        Ok((Self::assemble(graph, handle, lowered, plan, &configuration)?, times))
+        let record = record(&plan, &configuration, handle)?;
+        Ok((Self::assemble(graph, handle, Some(lowered), plan, &record)?, record, times))
+    }
+
+    /// Makes a plan again, without asking which engines there are: from its bytes if there are any, else with the engine of the record.
+    pub fn restore(
+        graph: &ValidatedGraph,
+        handle: &Handle,
+        alignment: usize,
+        record: &EngineRecord,
+    ) -> Result<(Self, BuildTimes), PlanError> {
+        let mut times = BuildTimes::default();
+        let start = Instant::now();
+        if let Some(bytes) = &record.bytes
+            && let Some(plan) = from_bytes(bytes, graph, handle)
+        {
+            times.plan = start.elapsed();
+            return Ok((Self::assemble(graph, handle, None, plan, record)?, times));
+        }
+        let lowered = lower(graph, handle, alignment).map_err(|error| classify(error, alignment))?;
+        times.lower = start.elapsed();
+        let plan = finalize_plan(&configuration(&lowered, handle, record)?, handle)?;
+        times.plan = start.elapsed() - times.lower;
+        Ok((Self::assemble(graph, handle, Some(lowered), plan, record)?, times))
     }
 
     fn assemble(
         graph: &ValidatedGraph,
         handle: &Handle,
-        lowered: Descriptor,
+        lowered: Option<Descriptor>,
         plan: Descriptor,
-        configuration: &Descriptor,
+        record: &EngineRecord,
     ) -> Result<Self, PlanError> {
-        let engine = configuration.descriptor(attribute::ENGINECFG_ENGINE, descriptor_type::BACKEND_ENGINE_DESCRIPTOR)?;
-        let id = engine.int64(attribute::ENGINE_GLOBAL_INDEX)?;
-        // Older backends cannot tell; then nothing is assumed.
-        let notes = engine.enumerations(attribute::ENGINE_BEHAVIOR_NOTE, attribute_type::BEHAVIOR_NOTE).unwrap_or_default();
         let workspace = plan.int64(attribute::EXECUTION_PLAN_WORKSPACE_SIZE)?;
         Ok(Self {
             plan,
             uids: graph.bindings().iter().map(|b| b.uid).collect(),
             arguments: graph.bindings().iter().map(|b| b.argument).collect(),
             workspace: usize::try_from(workspace).unwrap_or(0),
-            captures: notes.contains(&behavior_note::SUPPORTS_GRAPH_CAPTURE),
-            engine: id,
-            engine_name: handle.engine_name(id),
+            captures: record.captures(),
+            engine: record.id,
+            engine_name: handle.engine_name(record.id),
             packs: [const { None }; PACKS],
             next_pack: 0,
             _graph: lowered,
@@ -181,6 +202,49 @@ fn classify(error: BackendError, alignment: usize) -> PlanError {
     } else {
         PlanError::Failed(error)
     }
+}
+
+/// What is known of the engine of a plan that was built.
+fn record(plan: &Descriptor, configuration: &Descriptor, handle: &Handle) -> Result<EngineRecord, BackendError> {
+    let engine = configuration.descriptor(attribute::ENGINECFG_ENGINE, descriptor_type::BACKEND_ENGINE_DESCRIPTOR)?;
+    let id = engine.int64(attribute::ENGINE_GLOBAL_INDEX)?;
+    // Older backends cannot tell; then nothing is assumed.
+    let notes = engine.enumerations(attribute::ENGINE_BEHAVIOR_NOTE, attribute_type::BEHAVIOR_NOTE).unwrap_or_default();
+    let mut record = EngineRecord { id, knobs: Vec::new(), notes, bytes: None };
+    if record.serializes() {
+        record.bytes = plan.serialized_plan(handle);
+    }
+    Ok(record)
+}
+
+/// The configuration that a record describes.
+fn configuration(graph: &Descriptor, handle: &Handle, record: &EngineRecord) -> Result<Descriptor, BackendError> {
+    let engine = Descriptor::new(handle.library(), descriptor_type::BACKEND_ENGINE_DESCRIPTOR)?;
+    engine.set_descriptors(attribute::ENGINE_OPERATION_GRAPH, &[graph])?;
+    engine.set_int64s(attribute::ENGINE_GLOBAL_INDEX, &[record.id])?;
+    engine.finalize()?;
+    let knobs = record.knobs.iter().map(|knob| knob_choice(handle, knob)).collect::<Result<Vec<_>, _>>()?;
+    let configuration = Descriptor::new(handle.library(), descriptor_type::BACKEND_ENGINECFG_DESCRIPTOR)?;
+    configuration.set_descriptors(attribute::ENGINECFG_ENGINE, &[&engine])?;
+    if !knobs.is_empty() {
+        configuration.set_descriptors(attribute::ENGINECFG_KNOB_CHOICES, &knobs.iter().collect::<Vec<_>>())?;
+    }
+    Ok(configuration)
+}
+
+fn knob_choice(handle: &Handle, knob: &Knob) -> Result<Descriptor, BackendError> {
+    let choice = Descriptor::new(handle.library(), descriptor_type::BACKEND_KNOB_CHOICE_DESCRIPTOR)?;
+    choice.set_bytes(attribute::KNOB_CHOICE_KNOB_TYPE, knob.id.as_bytes())?;
+    choice.set_int64s(attribute::KNOB_CHOICE_KNOB_VALUE, &[knob.value])?;
+    choice.finalize()?;
+    Ok(choice)
+}
+
+/// The plan that the bytes hold, if the backend takes them and they are about this graph's tensors.
+fn from_bytes(bytes: &[u8], graph: &ValidatedGraph, handle: &Handle) -> Option<Descriptor> {
+    let plan = Descriptor::deserialized_plan(handle, bytes)?;
+    let uids = plan.int64s(attribute::EXECUTION_PLAN_TENSOR_UIDS_EXT).ok()?;
+    graph.bindings().iter().all(|binding| uids.contains(&binding.uid)).then_some(plan)
 }
 
 /// Asks the heuristic, and finalizes the configurations that it answers (it leaves that to its caller).

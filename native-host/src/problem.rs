@@ -4,11 +4,15 @@
 //! length-1 dimensions become canonical, and the words of the cache key are laid out. No rule lives here.
 
 mod fusion;
+mod owned;
+mod text;
 
 use arrayvec::ArrayVec;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use fusion::{Activation, ActivationMode, FusedOperation, FusionProblem, MAX_OPERATIONS, NormalizationMode, Scaling};
+pub use owned::{OwnedConvolution, OwnedFusion, OwnedOperation, OwnedProblem};
 
 use crate::data_type::DataType;
 
@@ -19,8 +23,9 @@ pub const MAX_ARGUMENTS: usize = 16;
 pub const MAX_RANK: usize = 16;
 
 /// `miopenTensorLayout_t`, when the caller named one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
+#[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are MIOpen's")]
 pub enum TensorLayout {
     Nchw,
@@ -47,7 +52,8 @@ pub enum DescriptorError {
 }
 
 /// A MIOpen tensor descriptor as the caller set it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "owned::TensorFields", into = "owned::TensorFields")]
 pub struct TensorDescriptor {
     data_type: DataType,
     cast_type: Option<DataType>,
@@ -188,8 +194,9 @@ fn outer_to_inner(dims: &[i64], strides: &[i64]) -> Vec<usize> {
 }
 
 /// `miopenConvolutionMode_t`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
+#[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are MIOpen's")]
 pub enum ConvolutionMode {
     Convolution,
@@ -200,14 +207,16 @@ pub enum ConvolutionMode {
 }
 
 /// A MIOpen convolution descriptor as the caller set it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "ConvolutionFields", into = "ConvolutionFields")]
 pub struct ConvolutionDescriptor {
     fields: ConvolutionFields,
     words: Box<[u64]>,
 }
 
 /// What a convolution descriptor holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConvolutionFields {
     /// Convolution, transposed, …
     pub mode: ConvolutionMode,
@@ -262,8 +271,9 @@ impl ConvolutionDescriptor {
 }
 
 /// What a convolution computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
+#[serde(rename_all = "snake_case")]
 pub enum ConvolutionDirection {
     /// y from x and w.
     Forward,
@@ -352,6 +362,14 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// Multiplications of its convolutions if no tap falls on padding; `None` where lengths make no sense or overflow.
+    pub fn multiplications(&self) -> Option<u64> {
+        match self {
+            Self::Convolution(problem) => multiplications(problem.convolution, problem.x, problem.w, problem.y),
+            Self::Fusion(problem) => problem.multiplications(),
+        }
+    }
+
     /// Every field that the rules may read, as words: problems with equal words are equal.
     pub(crate) fn words(&self, append: &mut impl FnMut(&[u64])) {
         // Families share one key space; the first word tells them apart.
@@ -366,6 +384,13 @@ impl<'a> Problem<'a> {
             }
         }
     }
+}
+
+/// One product for each element of the filter's window and each place of it.
+fn multiplications(c: &ConvolutionDescriptor, x: &TensorDescriptor, w: &TensorDescriptor, y: &TensorDescriptor) -> Option<u64> {
+    let places = if c.fields.mode == ConvolutionMode::Transpose { x } else { y };
+    let product = |dims: &[i64]| dims.iter().try_fold(1u64, |all, &dim| all.checked_mul(u64::try_from(dim).ok()?));
+    product(places.dims())?.checked_mul(product(w.dims().get(1..)?)?)?.checked_mul(places.vector_length().into())
 }
 
 /// A word for a text.

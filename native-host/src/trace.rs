@@ -1,4 +1,4 @@
-//! Making decisions visible: trace lines, and the counters behind the statistics file. Formats; decides nothing.
+//! Making calls visible while they happen: lines on stderr or in the trace file. Formats; decides and counts nothing.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
     mem::ManuallyDrop,
     os::fd::FromRawFd as _,
     path::Path,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde::Serialize;
@@ -15,6 +15,8 @@ use serde::Serialize;
 use crate::{
     environment::{Family, Settings, TraceTarget},
     lock::Mutex,
+    phases::{Phases, microseconds},
+    problem::OwnedProblem,
 };
 
 /// Prefix of everything that the shim prints on stderr.
@@ -33,52 +35,6 @@ fn to_stderr(line: &str) {
     let _ = (&*stderr).write_all(line.as_bytes());
 }
 
-/// The phases of a call that took time, in the order they happen.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Phases([Option<Duration>; Phase::COUNT]);
-
-/// One phase. The first three happen once: loading HIP and hipDNN, loading the translator, making a hipDNN handle.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Phase {
-    Libraries,
-    Translator,
-    Handle,
-    Translate,
-    Validate,
-    Lower,
-    Heuristics,
-    Plan,
-    FirstExecute,
-    Execute,
-}
-
-impl Phase {
-    const COUNT: usize = 10;
-    const NAMES: [&'static str; Self::COUNT] =
-        ["libraries", "translator", "handle", "translate", "validate", "lower", "heuristics", "plan", "first_execute", "execute"];
-}
-
-impl Phases {
-    /// Notes how long a phase took.
-    pub fn set(&mut self, phase: Phase, time: Duration) {
-        self.0[phase as usize] = Some(time);
-    }
-
-    /// Runs a phase and notes how long it took.
-    pub fn time<T>(&mut self, phase: Phase, work: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let result = work();
-        self.set(phase, start.elapsed());
-        result
-    }
-
-    fn microseconds(&self) -> BTreeMap<&'static str, f64> {
-        let timed = Phase::NAMES.iter().zip(self.0);
-        timed.filter_map(|(name, time)| Some((*name, time?.as_nanos() as f64 / 1000.0))).collect()
-    }
-}
-
 /// What became of a routed call.
 #[derive(Debug, Serialize)]
 pub struct Event<'a> {
@@ -94,19 +50,38 @@ pub struct Event<'a> {
     pub status: i32,
     /// Whether the problem was new to this handle.
     pub cold: bool,
+    /// Which level of the caches had the translation, if it was looked for: `memory`, `disk` or `built`.
+    pub translation: Option<&'a str>,
+    /// The same for how the plan is made.
+    pub plan: Option<&'a str>,
     /// The engine that served.
     pub engine: Option<String>,
     /// Notes of the translator.
     pub notes: &'a [String],
     /// Microseconds by phase.
     pub phases_us: BTreeMap<&'static str, f64>,
+    /// What was to be computed, if that is known.
+    pub problem: Option<OwnedProblem>,
 }
 
 impl<'a> Event<'a> {
     /// An event with its phases.
     pub fn new(call: &'a str, route: &'a str, phases: &Phases) -> Self {
         let phases_us = phases.microseconds();
-        Self { call, route, rule: None, message: None, status: 0, cold: false, engine: None, notes: &[], phases_us }
+        Self {
+            call,
+            route,
+            rule: None,
+            message: None,
+            status: 0,
+            cold: false,
+            translation: None,
+            plan: None,
+            engine: None,
+            notes: &[],
+            phases_us,
+            problem: None,
+        }
     }
 
     fn text(&self) -> String {
@@ -118,6 +93,8 @@ impl<'a> Event<'a> {
         };
         add("rule", self.rule);
         add("engine", self.engine.as_deref());
+        add("translation", self.translation);
+        add("plan", self.plan);
         add("message", self.message.map(|m| format!("{m:?}")).as_deref());
         for (phase, time) in &self.phases_us {
             line.push_str(&format!(" {phase}={time:.1}us"));
@@ -215,64 +192,51 @@ fn is_json(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "json" || e == "jsonl")
 }
 
-/// Counts of one entry point.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Counters {
-    /// Calls that hipDNN served; queries that were answered with its plan.
-    pub served: u64,
-    /// Calls that hipDNN failed.
-    pub failed: u64,
-    /// Calls that went to native, by rule.
-    pub declined: BTreeMap<String, u64>,
-    /// Calls that are native's because the caller chose what native offers, by rule.
-    pub native: BTreeMap<String, u64>,
+/// The line of `MIOPEN_HIPDNN_FORWARDING_TIMING`: where the host time of a call went. What no phase took is `other`, so that all of it is there.
+pub fn timing_line(call: &str, cold: bool, ending: &str, time: Duration, phases: &Phases, what: &str) -> String {
+    let temperature = if cold { "cold" } else { "warm" };
+    let mut line = format!("timing {call} {temperature} {ending} {:.1}us:", microseconds(time));
+    for (phase, time) in phases.iter() {
+        line.push_str(&format!(" {}={:.1}us", phase.name(), microseconds(time)));
+    }
+    let attributed: Duration = phases.iter().map(|(_, time)| time).sum();
+    line.push_str(&format!(" other={:.1}us; {what}", microseconds(time.saturating_sub(attributed))));
+    line
 }
 
-/// Counts one. Allocates only the first time a rule is seen.
-fn count(counts: &mut BTreeMap<String, u64>, rule: &str) {
-    match counts.get_mut(rule) {
-        Some(count) => *count += 1,
-        None => drop(counts.insert(rule.to_string(), 1)),
-    }
+/// Device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes that are free.
+    pub free: usize,
+    /// All of it.
+    pub total: usize,
 }
 
-impl Counters {
-    /// Counts a decline.
-    pub fn decline(&mut self, rule: &str) {
-        count(&mut self.declined, rule);
-    }
-
-    /// Counts a call that the caller gave to native.
-    pub fn native_by_policy(&mut self, rule: &str) {
-        count(&mut self.native, rule);
-    }
-
-    /// Adds other counts to these.
-    pub fn add(&mut self, other: &Self) {
-        self.served += other.served;
-        self.failed += other.failed;
-        for (own, others) in [(&mut self.declined, &other.declined), (&mut self.native, &other.native)] {
-            for (rule, count) in others {
-                *own.entry(rule.clone()).or_default() += count;
-            }
-        }
-    }
+/// The line of `MIOPEN_HIPDNN_FORWARDING_MEMINFO`: device memory before and after a call.
+pub fn memory_line(call: &str, before: Memory, after: Memory, what: &str) -> String {
+    let taken = before.free as i128 - after.free as i128;
+    format!("meminfo {call}: {} bytes free before, {} after ({taken:+} used), {} in all; {what}", before.free, after.free, after.total)
 }
 
-/// The counters of the process, by entry point.
-pub type Census = BTreeMap<&'static str, Counters>;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phases::Phase;
 
-/// Writes the statistics file: a temporary one, renamed, so that a reader never sees half of it. Only ever in place of a regular file:
-/// a rename would replace a device or a pipe. Callers take turns; the temporary name is the process's.
-pub fn write_stats(path: &Path, census: &Census) -> std::io::Result<()> {
-    if std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(std::io::Error::other("it is there and not a regular file"));
+    #[test]
+    fn all_of_the_time_is_attributed() {
+        let mut phases = Phases::default();
+        phases.set(Phase::Translate, Duration::from_micros(20));
+        phases.set(Phase::Plan, Duration::from_millis(3900));
+        let line = timing_line("miopenX", true, "hipdnn", Duration::from_micros(3_900_050), &phases, "a problem");
+        assert_eq!(line, "timing miopenX cold hipdnn 3900050.0us: translate=20.0us plan=3900000.0us other=30.0us; a problem");
     }
-    let document = serde_json::json!({ "pid": std::process::id(), "version": crate::VERSION, "calls": census });
-    let temporary = path.with_extension(format!("tmp{}", std::process::id()));
-    let written = std::fs::write(&temporary, format!("{document}\n")).and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temporary);
+
+    #[test]
+    fn memory_is_compared() {
+        let (before, after) = (Memory { free: 100, total: 200 }, Memory { free: 60, total: 200 });
+        assert_eq!(memory_line("c", before, after, "p"), "meminfo c: 100 bytes free before, 60 after (+40 used), 200 in all; p");
+        assert!(memory_line("c", after, before, "p").contains("(-40 used)"));
     }
-    written
 }

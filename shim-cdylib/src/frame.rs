@@ -226,8 +226,18 @@ fn decide_late(frame: &Frame, forwarding: &'static Forwarding, native: usize, ha
 fn proceed(frame: &Frame, forwarding: &'static Forwarding, native: usize, mut step: Option<Step>) -> Verdict {
     loop {
         match step {
+            // Native's part of the call is measured: so it is called here, and not jumped to.
+            Some(Step::Native) if is_measured(frame, forwarding) => {
+                // SAFETY: the function of this export, with the caller's arguments; every routed one returns a status.
+                step = Some(Step::status(unsafe { call_native(native, &frame.arguments()) }));
+            }
             Some(Step::Native) => return Verdict::native(native),
-            Some(Step::Done(result)) => return Verdict::done(result),
+            Some(Step::Done(result)) => {
+                if forwarding.host.measures_native() {
+                    let _ = guarded(|| forwarding::native_is_done(frame, forwarding));
+                }
+                return Verdict::done(result);
+            }
             Some(Step::Call(call)) => {
                 let NativeCall { target, arguments, then } = *call;
                 // SAFETY: a function of native, with the arguments that it takes.
@@ -238,6 +248,11 @@ fn proceed(frame: &Frame, forwarding: &'static Forwarding, native: usize, mut st
             None => return Verdict::done(errors::INTERNAL),
         }
     }
+}
+
+/// Whether native's part of a call is measured.
+fn is_measured(frame: &Frame, forwarding: &Forwarding) -> bool {
+    forwarding.host.measures_native() && guarded(|| forwarding::is_with_native(frame, forwarding)).unwrap_or(false)
 }
 
 /// Runs our code for a call: panics end here (said once by the panic hook of the process), and calls that come back are recognised.

@@ -11,6 +11,7 @@ use hipdnn_host::{
     component,
     environment::{Family, Settings},
     forward::Host,
+    identity,
 };
 
 use crate::{
@@ -60,7 +61,7 @@ impl Forwarding {
             unsafe { libc::atexit(write_stats_at_exit) };
         }
         component::prepare();
-        Self { host: Host::new(settings, Box::new(around_load)), records: Records::default() }
+        Self { host: Host::new(settings, Box::new(around_load), Box::new(native_identity)), records: Records::default() }
     }
 }
 
@@ -73,6 +74,11 @@ fn around_load(load: &mut dyn FnMut()) {
         stubs::prepare_for_forks();
         ending::watch_process();
     }
+}
+
+/// Which native MIOpen is bound: by its contents, so that it is not called for this.
+fn native_identity() -> Option<String> {
+    identity::module_at(stubs::native_by_name("miopenCreate"))
 }
 
 extern "C" fn write_stats_at_exit() {

@@ -10,6 +10,10 @@ use hipdnn_abi::{attribute_type, descriptor_type};
 
 use super::{BackendError, Library};
 
+/// The most values of one attribute that are read.
+const MAX_VALUES: usize = 4096;
+/// The largest plan that is kept as bytes.
+const MAX_PLAN: usize = 60 << 20;
 /// The most engines, or plugins, that a handle is asked about.
 const MAX_LISTED: usize = 256;
 /// The longest name or path that is read.
@@ -289,6 +293,41 @@ impl Descriptor {
         let mut value = [0i64];
         self.get(attribute, attribute_type::INT64, &mut value)?;
         Ok(value[0])
+    }
+
+    /// All 64-bit integers of an attribute.
+    pub fn int64s(&self, attribute: i32) -> Result<Vec<i64>, BackendError> {
+        let mut values = vec![0; self.count(attribute, attribute_type::INT64)?.min(MAX_VALUES)];
+        let count = self.get(attribute, attribute_type::INT64, &mut values)?;
+        values.truncate(count);
+        Ok(values)
+    }
+
+    /// A finalized plan as bytes, if its engine writes it.
+    pub fn serialized_plan(&self, handle: &Handle) -> Option<Vec<u8>> {
+        let function = handle.library.functions.serialize_plan?;
+        let mut size = 0;
+        // SAFETY: the descriptor is live, the size writable; without a buffer only the size is asked for.
+        let status = unsafe { function(self.raw.as_ptr(), 0, &mut size, null_mut()) };
+        if status != hipdnn_abi::status::SUCCESS || size > MAX_PLAN {
+            return None;
+        }
+        let mut bytes = vec![0u8; size];
+        // SAFETY: as above; the buffer has the size that is passed.
+        let status = unsafe { function(self.raw.as_ptr(), bytes.len(), &mut size, bytes.as_mut_ptr()) };
+        bytes.truncate(size);
+        (status == hipdnn_abi::status::SUCCESS).then_some(bytes)
+    }
+
+    /// A finalized plan from bytes that [`Descriptor::serialized_plan`] answered, here or in another process; `None` if the backend does
+    /// not take them. They may be machine code: whoever calls this has to know where they come from.
+    pub fn deserialized_plan(handle: &Handle, bytes: &[u8]) -> Option<Self> {
+        let function = handle.library.functions.deserialize_plan?;
+        let mut raw = null_mut();
+        // SAFETY: the handle is live, the descriptor writable, the bytes as many as said.
+        let status = unsafe { function(handle.raw.as_ptr(), &mut raw, bytes.as_ptr(), bytes.len()) };
+        let made = NonNull::new(raw).filter(|_| status == hipdnn_abi::status::SUCCESS)?;
+        Some(Self { library: handle.library, raw: made, kind: descriptor_type::BACKEND_EXECUTION_PLAN_DESCRIPTOR })
     }
 
     /// Values of an enum, at most 64.

@@ -14,6 +14,7 @@ pub use interface::{Interface, interface_of};
 
 use std::{borrow::Cow, sync::OnceLock};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use wasmtime::{
@@ -27,6 +28,9 @@ use crate::{
     lock::Mutex,
     problem::Problem,
 };
+
+/// The contract that the host speaks, for keys.
+pub const CONTRACT: &str = v1::MANIFEST;
 
 /// Fuel for one call: a thousand times what a translation needs, about a millisecond.
 const FUEL: u64 = 10_000_000;
@@ -42,7 +46,7 @@ static EMBEDDED_PRECOMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/t
 /// The embedded translator as WebAssembly.
 pub static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/translator.wasm"));
 /// Its SHA-256.
-static EMBEDDED_DIGEST: [u8; 32] = *include_bytes!(concat!(env!("OUT_DIR"), "/translator.sha256"));
+pub static EMBEDDED_DIGEST: [u8; 32] = *include_bytes!(concat!(env!("OUT_DIR"), "/translator.sha256"));
 
 /// The engine's settings. wasmtime reads a variable when it makes them, so they are made when the environment is read.
 static CONFIG: OnceLock<Config> = OnceLock::new();
@@ -82,7 +86,7 @@ pub enum Stage {
 }
 
 /// An id and what it stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Stable identifier.
     pub id: String,
@@ -91,7 +95,7 @@ pub struct Entry {
 }
 
 /// What a component says about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// Its name.
     pub name: String,

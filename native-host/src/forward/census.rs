@@ -1,22 +1,26 @@
 //! The host's handles and what they counted: registered, retired, added up, written to the statistics file. No call is decided here.
 
 use std::{
+    collections::BTreeMap,
     ffi::c_void,
     sync::{Arc, Weak},
 };
 
 use super::Host;
 use crate::{
+    census::{Census, Counters, MAX_PROBLEMS},
     gate,
     handle::HandleState,
-    trace::{Census, say, write_stats},
+    rules::HostRule,
+    stats::{self, BackendFacts, ProblemCounters, Process, Stats, TranslatorFacts},
+    trace::say,
 };
 
 impl Host {
     /// A MIOpen handle was created. `device` is asked for only if HIP is loaded already.
     pub fn register(&self, stream: *mut c_void) -> Arc<HandleState> {
         let device = self.backend.get().and_then(|b| b.as_ref().ok()).and_then(|b| b.hip.device().ok());
-        let state = Arc::new(HandleState::new(stream, device));
+        let state = Arc::new(HandleState::new(stream, device, if self.settings.stats.is_some() { MAX_PROBLEMS } else { 0 }));
         let mut handles = self.handles.lock();
         handles.retain(|weak| weak.strong_count() > 0);
         handles.push(Arc::downgrade(&state));
@@ -59,7 +63,7 @@ impl Host {
 
     fn put_stats(&self, census: &Census, said: &mut bool) {
         let Some(path) = &self.settings.stats else { return };
-        if let Err(error) = write_stats(path, census)
+        if let Err(error) = stats::write(path, &self.stats(census))
             && !std::mem::replace(said, true)
         {
             say(&format!("the statistics file {} cannot be written: {error}", path.display()));
@@ -73,5 +77,48 @@ impl Host {
             state.count_into(&mut census);
         }
         census
+    }
+
+    /// The document of the statistics file.
+    pub fn stats(&self, census: &Census) -> Stats {
+        let by_call = |counters: &BTreeMap<&'static str, Counters>| {
+            counters.iter().map(|(call, counters)| ((*call).to_string(), counters.clone())).collect()
+        };
+        let problem = |(call, problem, counters): (&str, &crate::problem::OwnedProblem, &Counters)| ProblemCounters {
+            call: call.to_string(),
+            problem: problem.clone(),
+            counters: counters.clone(),
+        };
+        Stats {
+            format: stats::FORMAT.into(),
+            format_version: stats::VERSION,
+            version: crate::VERSION.into(),
+            process: Process::current(self.settings.rank, self.began_ms),
+            backend: self.backend.get().and_then(|backend| backend.as_ref().ok()).map(|backend| BackendFacts {
+                library: backend.library.path().display().to_string(),
+                version: backend.library.version().to_string(),
+                hip: backend.hip.name().to_string(),
+            }),
+            translator: self.translator.get().and_then(|translator| translator.as_ref().ok()).map(|translator| TranslatorFacts {
+                name: translator.description().name.clone(),
+                version: translator.description().version.clone(),
+                sha256: stats::hex(translator.digest()),
+            }),
+            rules: self.reasons(census),
+            calls: by_call(census.calls()),
+            problems: census.problems().map(problem).collect(),
+            others: by_call(census.others()),
+        }
+    }
+
+    /// What the rules mean that occur: the host's own table, and the manifest of the translator that is loaded.
+    fn reasons(&self, census: &Census) -> BTreeMap<String, String> {
+        let translator = self.translator.get().and_then(|translator| translator.as_ref().ok());
+        let reason = |id: &str| {
+            let hosts = HostRule::ALL.iter().find(|rule| rule.id() == id).map(|rule| rule.reason());
+            hosts.or_else(|| translator?.description().rules.iter().find(|rule| rule.id == id).map(|rule| rule.reason.as_str()))
+        };
+        let occurring = census.calls().values().flat_map(|counters| counters.declined.keys().chain(counters.native.keys()));
+        occurring.filter_map(|id| Some((id.clone(), reason(id)?.to_string()))).collect()
     }
 }

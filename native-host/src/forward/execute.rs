@@ -7,16 +7,16 @@ use crate::{
     handle::{Bound, NO_WORKSPACE},
     hip::Hip,
     lower::DEFAULT_ALIGNMENT,
+    phases::Phase,
     problem::MAX_ARGUMENTS,
     rules::HostRule,
-    trace::Phase,
 };
 
 impl Work<'_> {
     pub(super) fn execute(&mut self, index: usize, call: &Call<'_>, timing: Timing) -> Result<(), Stop> {
         let backend = self.host.backend()?;
         let stream = self.state.stream();
-        let timed = self.host.trace.is_some().then(Instant::now);
+        let timed = self.started.is_some().then(Instant::now);
         let Some((_, ready, _)) = self.bound.parts(index) else { return Err(no_handle()) };
         let (first, needed) = (!ready.executed, ready.plan.workspace());
         if (first || !ready.plan.captures()) && backend.hip.is_capturing(stream) {

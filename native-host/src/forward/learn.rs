@@ -2,21 +2,32 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Backend, Host, Stop, Work};
+use super::{
+    Backend, Host, Stop, Work,
+    caches::{Caches, PlanAnswer, Surroundings},
+};
 use crate::{
-    backend::{Handle, Library},
-    component::Translator,
+    backend::{BackendError, Handle, Library},
+    cache::{
+        EntryKey, Level,
+        memory::Built,
+        record::{self, Cause, PlanRecord, Refusal, TranslationRecord},
+    },
+    census::Needed,
+    component::{self, Description, Translator},
     environment::Settings,
     gate,
     handle::{Known, ReadyPlan},
     hip::Hip,
+    identity,
     judge::judge,
     key::KeyBuffer,
     native,
-    plan::{Plan, PlanError},
+    phases::{Phase, Phases},
+    plan::{BuildTimes, Plan, PlanError},
     problem::Problem,
     rules::HostRule,
-    trace::{Phase, say},
+    trace::say,
     translations::{Declined, Translated},
     validate::ValidatedGraph,
 };
@@ -36,67 +47,109 @@ impl<'a> Work<'a> {
             Some(_) => host.backend()?,
             None => self.phases.time(Phase::Libraries, || host.backend())?,
         };
-        let known = match self.translate(backend, problem, key)? {
-            Translated::Graph(graph) => self.plan(backend, &graph, alignment)?,
+        self.look_at_memory();
+        let translation = Caches::translation_key(&component::EMBEDDED_DIGEST, &backend.capabilities, key.words());
+        let known = match self.translate(backend, problem, &translation)? {
+            Translated::Graph(graph) => self.plan(backend, &graph, &translation, alignment)?,
             Translated::Declined(declined) => Known::Declined(declined),
         };
         Ok(self.bound.insert(key.words(), key.hash(), alignment, known))
     }
 
-    fn plan(&mut self, backend: &Backend, graph: &ValidatedGraph, alignment: usize) -> Result<Known, Stop> {
+    /// The translation of a problem: remembered, on disk, or asked for. What comes from the disk is judged like any reply.
+    fn translate(&mut self, backend: &Backend, problem: &Problem<'_>, key: &EntryKey) -> Result<Translated, Stop> {
+        let host = self.host;
+        let mut stopped = None;
+        let nothing = |stop| {
+            stopped = Some(stop);
+            let declined = Declined { rule: String::new(), message: String::new() };
+            Built { value: Translated::Declined(Arc::new(declined)), keep: None, level: Level::Built }
+        };
+        let (translated, level) =
+            host.caches.translations.get_or_build(key.digest(), || self.translate_anew(backend, problem, key).unwrap_or_else(nothing));
+        self.sources.note(Needed::Translation, level);
+        stopped.map_or(Ok(translated), Err)
+    }
+
+    fn translate_anew(&mut self, backend: &Backend, problem: &Problem<'_>, key: &EntryKey) -> Result<Built<Translated>, Stop> {
+        let host = self.host;
+        let stored = self.phases.time(Phase::CacheRead, || host.caches.disk().and_then(|disk| disk.load(key)));
+        if let Some(bytes) = stored
+            && let Some(record) = record::from_bytes::<TranslationRecord>(&bytes)
+        {
+            let manifest = self.manifest()?;
+            let judged = self.phases.time(Phase::Validate, || judge(Ok(record), manifest, problem));
+            if !judged.as_ref().is_err_and(is_fault) {
+                return Ok(Built { value: translated(judged), keep: Some(size_in_memory(&bytes)), level: Level::Disk });
+            }
+        }
+        let translator = self.translator()?;
+        let reply = self.phases.time(Phase::Translate, || translator.translate(problem, &backend.capabilities));
+        let bytes = reply.as_ref().ok().map(record::to_bytes).unwrap_or_default();
+        let judged = self.phases.time(Phase::Validate, || judge(reply, translator.description(), problem));
+        // A fault of the translator is no answer that another process should be told.
+        if !judged.as_ref().is_err_and(is_fault) {
+            self.phases.time(Phase::CacheWrite, || host.caches.store(key, &bytes));
+            // The next process then needs no translator to know what the answer means.
+            self.manifest()?;
+        }
+        Ok(Built { value: translated(judged), keep: Some(size_in_memory(&bytes)), level: Level::Built })
+    }
+
+    fn translator(&mut self) -> Result<&'a Translator, Stop> {
+        let host = self.host;
+        match host.translator.get() {
+            Some(_) => host.translator(),
+            None => self.phases.time(Phase::Translator, || host.translator()),
+        }
+    }
+
+    fn manifest(&mut self) -> Result<&'a Description, Stop> {
+        let host = self.host;
+        host.caches.manifest(&component::EMBEDDED_DIGEST, || Ok(self.translator()?.description().clone()))
+    }
+
+    fn plan(&mut self, backend: &Backend, graph: &ValidatedGraph, translation: &EntryKey, alignment: usize) -> Result<Known, Stop> {
         if backend.hip.is_capturing(self.state.stream()) {
             return Err(Stop::Host(HostRule::CaptureCold, "the plan is not built yet".into()));
         }
         // Another thread may be capturing: what is allocated for the plan is none of its capture's business.
         let _relaxed = backend.hip.relax_capture();
         self.bind(backend)?;
-        let Some(handle) = self.bound.hipdnn() else {
+        let Some((handle, surroundings)) = self.bound.hipdnn() else {
             return Err(Stop::Host(HostRule::BackendUnavailable, "no hipDNN handle".into()));
         };
-        let (plan, times) = match Plan::build(graph, handle, alignment) {
-            Ok(built) => built,
-            Err(error) => return self.build_failure(graph, error).map(Known::Declined),
-        };
-        self.phases.set(Phase::Lower, times.lower);
-        self.phases.set(Phase::Heuristics, times.heuristics);
-        self.phases.set(Phase::Plan, times.plan);
-        tracing::debug!(call = self.entry_point, engine = plan.engine(), workspace = plan.workspace(), ?times, "plan built");
-        Ok(Known::Plan(Box::new(ReadyPlan { plan, executed: false, notes: graph.notes().into() })))
+        let key = Caches::plan_key(translation, alignment, surroundings);
+        let shared = surroundings.shared;
+        let mut maker = PlanMaker { caches: &self.host.caches, graph, handle, alignment, phases: &mut self.phases, plan: None };
+        let (answer, level) = maker.caches.plans.get_or_build(key.digest(), || maker.make(&key, shared));
+        let plan = maker.plan_of(answer);
+        self.sources.note(Needed::Plan, level);
+        match plan {
+            Ok(plan) => {
+                tracing::debug!(call = self.entry_point, engine = plan.engine(), workspace = plan.workspace(), ?level, "plan made");
+                Ok(Known::Plan(Box::new(ReadyPlan { plan, executed: false, notes: graph.notes().into() })))
+            }
+            Err(error) => self.build_failure(graph, error).map(Known::Declined),
+        }
     }
 
     /// A graph that no engine takes is a decline; anything else is the caller's error, unless the operator wants native then too.
-    fn build_failure(&self, graph: &ValidatedGraph, error: PlanError) -> Result<Arc<Declined>, Stop> {
-        let rule = match &error {
-            PlanError::NoEngine(_) => self.rule_for_refusal(graph),
-            PlanError::Alignment(..) => HostRule::AlignmentUnsupported.id(),
-            PlanError::Failed(_) if self.host.settings.fallback => HostRule::BackendBuildFailed.id(),
-            PlanError::Failed(failure) => return Err(Stop::Failed(failure.clone())),
+    fn build_failure(&mut self, graph: &ValidatedGraph, error: NoPlan) -> Result<Arc<Declined>, Stop> {
+        let (rule, message) = match error {
+            NoPlan::Refused(Refusal { cause: Cause::NoEngine, message, .. }) => (self.rule_for_refusal(graph)?, message),
+            NoPlan::Refused(Refusal { cause: Cause::Alignment, message, .. }) => (HostRule::AlignmentUnsupported.id().into(), message),
+            NoPlan::Failed(failure) if self.host.settings.fallback => (HostRule::BackendBuildFailed.id().into(), failure.to_string()),
+            NoPlan::Failed(failure) => return Err(Stop::Failed(failure)),
         };
-        Ok(Arc::new(Declined { rule: rule.to_string(), message: error.to_string() }))
+        Ok(Arc::new(Declined { rule, message }))
     }
 
     /// The translator may have said under which of its rules a graph is declined that no engine takes: by a note of the same id.
-    fn rule_for_refusal<'g>(&'g self, graph: &'g ValidatedGraph) -> &'g str {
-        let rules = self.host.translator().map_or(&[][..], |translator| &translator.description().rules);
+    fn rule_for_refusal(&mut self, graph: &ValidatedGraph) -> Result<String, Stop> {
+        let rules = &self.manifest()?.rules;
         let named = graph.notes().iter().find(|note| rules.iter().any(|rule| rule.id == **note));
-        named.map_or(HostRule::BackendUnsupported.id(), String::as_str)
-    }
-
-    fn translate(&mut self, backend: &Backend, problem: &Problem<'_>, key: &KeyBuffer) -> Result<Translated, Stop> {
-        if let Some(translated) = self.host.translations.get(key.words()) {
-            return Ok(translated);
-        }
-        let host = self.host;
-        let translator = match host.translator.get() {
-            Some(_) => host.translator()?,
-            None => self.phases.time(Phase::Translator, || host.translator())?,
-        };
-        let reply = self.phases.time(Phase::Translate, || translator.translate(problem, &backend.capabilities));
-        let translated = match self.phases.time(Phase::Validate, || judge(reply, translator, problem)) {
-            Ok(graph) => Translated::Graph(Arc::new(graph)),
-            Err(declined) => Translated::Declined(Arc::new(declined)),
-        };
-        Ok(host.translations.insert(key.words(), translated))
+        Ok(named.map_or_else(|| HostRule::BackendUnsupported.id().to_string(), String::clone))
     }
 
     /// Makes the hipDNN handle, on the device that the MIOpen handle was made on.
@@ -116,7 +169,11 @@ impl<'a> Work<'a> {
         }
         self.phases.set(Phase::Handle, start.elapsed());
         match handle {
-            Some(Ok(handle)) => self.bound.set_hipdnn(handle),
+            Some(Ok(handle)) => {
+                let device = wanted.or(current);
+                let surroundings = self.host.surroundings(backend, &handle, device);
+                self.bound.set_hipdnn(handle, surroundings);
+            }
             Some(Err(error)) => {
                 if self.host.given_up.set(()).is_ok() {
                     say(&format!("{error}; every call goes to native MIOpen"));
@@ -129,7 +186,135 @@ impl<'a> Work<'a> {
     }
 }
 
+/// Why there is no plan.
+enum NoPlan {
+    /// The backend does not take the graph.
+    Refused(Refusal),
+    /// Something went wrong.
+    Failed(BackendError),
+}
+
+/// How a plan is made: as another process did, or by asking the backend what there is.
+struct PlanMaker<'a> {
+    caches: &'a Caches,
+    graph: &'a ValidatedGraph,
+    handle: &'a Handle,
+    alignment: usize,
+    phases: &'a mut Phases,
+    /// The plan, if it was this handle that found out how.
+    plan: Option<Plan>,
+}
+
+impl PlanMaker<'_> {
+    /// Finds out how the plan is made, and makes it. What other processes may use is written down (`shared`).
+    fn make(&mut self, key: &EntryKey, shared: bool) -> Built<PlanAnswer> {
+        let caches = self.caches;
+        let disk = shared.then(|| caches.disk()).flatten();
+        if let Some(bytes) = self.phases.time(Phase::CacheRead, || disk.and_then(|disk| disk.load(key)))
+            && let Some(record) = record::from_bytes::<PlanRecord>(&bytes)
+            && self.follow(&record)
+        {
+            return Built { keep: Some(size_in_memory(&bytes)), value: Ok(Arc::new(record)), level: Level::Disk };
+        }
+        let record = match Plan::build(self.graph, self.handle, self.alignment) {
+            Ok((plan, engine, times)) => {
+                self.note(times);
+                self.plan = Some(plan);
+                PlanRecord::Engine(engine)
+            }
+            Err(PlanError::Failed(failure)) => return Built { value: Err(failure), keep: None, level: Level::Built },
+            Err(refused) => PlanRecord::Refused(self.refusal(&refused)),
+        };
+        let bytes = record::to_bytes(&record);
+        if shared {
+            self.phases.time(Phase::CacheWrite, || caches.store(key, &bytes));
+        }
+        Built { keep: Some(size_in_memory(&bytes)), value: Ok(Arc::new(record)), level: Level::Built }
+    }
+
+    /// Makes the plan of a record; false if that cannot be done with this backend, whatever the record says.
+    fn follow(&mut self, record: &PlanRecord) -> bool {
+        match record {
+            PlanRecord::Refused(refusal) => refusal.alignment == self.alignment as u64,
+            PlanRecord::Engine(engine) => match Plan::restore(self.graph, self.handle, self.alignment, engine) {
+                Ok((plan, times)) => {
+                    self.note(times);
+                    self.plan = Some(plan);
+                    true
+                }
+                Err(error) => {
+                    tracing::debug!(engine = engine.id, %error, "a remembered plan cannot be made");
+                    false
+                }
+            },
+        }
+    }
+
+    /// The plan of this handle, by an answer that it or another handle found.
+    fn plan_of(mut self, answer: PlanAnswer) -> Result<Plan, NoPlan> {
+        let record = answer.map_err(NoPlan::Failed)?;
+        if let PlanRecord::Refused(refusal) = &*record {
+            return Err(NoPlan::Refused(refusal.clone()));
+        }
+        if self.plan.is_none() {
+            self.follow(&record);
+        }
+        if let Some(plan) = self.plan {
+            return Ok(plan);
+        }
+        // What another handle did cannot be done on this one: it finds out for itself.
+        match Plan::build(self.graph, self.handle, self.alignment) {
+            Ok((plan, _, _)) => Ok(plan),
+            Err(PlanError::Failed(failure)) => Err(NoPlan::Failed(failure)),
+            Err(refused) => Err(NoPlan::Refused(self.refusal(&refused))),
+        }
+    }
+
+    fn refusal(&self, error: &PlanError) -> Refusal {
+        let cause = if matches!(error, PlanError::Alignment(..)) { Cause::Alignment } else { Cause::NoEngine };
+        Refusal { cause, alignment: self.alignment as u64, message: error.to_string() }
+    }
+
+    fn note(&mut self, times: BuildTimes) {
+        let phases = [(Phase::Lower, times.lower), (Phase::Heuristics, times.heuristics), (Phase::Plan, times.plan)];
+        phases.into_iter().filter(|(_, time)| !time.is_zero()).for_each(|(phase, time)| self.phases.set(phase, time));
+    }
+}
+
+/// What an answer takes in memory, about, by what it takes as bytes.
+fn size_in_memory(bytes: &[u8]) -> usize {
+    512 + 4 * bytes.len()
+}
+
+/// Whether a decline says that the translator is at fault.
+fn is_fault(declined: &Declined) -> bool {
+    HostRule::ALL.iter().any(|rule| rule.id() == declined.rule)
+}
+
+fn translated(judged: Result<ValidatedGraph, Declined>) -> Translated {
+    match judged {
+        Ok(graph) => Translated::Graph(Arc::new(graph)),
+        Err(declined) => Translated::Declined(Arc::new(declined)),
+    }
+}
+
 impl Host {
+    /// What the plans of a handle depend on.
+    fn surroundings(&self, backend: &Backend, handle: &Handle, device: Option<i32>) -> Surroundings {
+        let native = self.native.get_or_init(|| (self.native_identity)());
+        let parts = || {
+            let device = backend.hip.describe(device?)?;
+            Some(
+                [identity::backend(handle)?, device, native.clone()?, identity::own_build()?, self.settings.backend_choices.clone()]
+                    .join("\n"),
+            )
+        };
+        match parts() {
+            Some(text) => Surroundings { text, shared: true },
+            None => Surroundings { text: format!("process {}, device {device:?}", self.pid), shared: false },
+        }
+    }
+
     fn translator(&self) -> Result<&Translator, Stop> {
         let loaded = self.translator.get_or_init(|| {
             Translator::embedded().map_err(|error| {

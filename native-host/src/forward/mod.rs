@@ -4,6 +4,7 @@
 //! Warm: key → the handle's plan → variant pack → execute. Cold: … → translation → validation → plan → the same. A decline leaves
 //! the call exactly as it came. After the backend was asked to execute, native must not see the call.
 
+mod caches;
 mod census;
 mod execute;
 mod learn;
@@ -12,22 +13,29 @@ use std::{
     ffi::c_void,
     fmt,
     sync::{Arc, OnceLock, Weak},
+    time::{Duration, Instant},
 };
 
+use self::caches::Caches;
+pub use self::caches::Surroundings;
 use crate::{
     backend::{BackendError, Library},
+    cache::Level,
     capabilities::Capabilities,
+    census::{Census, Ending, Needed, Place, Seen, Sources},
     component::Translator,
     environment::Settings,
-    handle::{Bound, HandleState, Known},
+    handle::{Bound, HandleState, Known, RuleName, WithNative},
     hip::{Hip, Scratch},
     key::KeyBuffer,
     lock::{Mutex, MutexGuard},
     lower::DEFAULT_ALIGNMENT,
-    problem::Problem,
+    phases::Phases,
+    problem::{OwnedProblem, Problem},
     rules::HostRule,
-    trace::{Census, Event, Phases, Trace},
-    translations::{Declined, Translations},
+    stats,
+    trace::{Event, Memory, Trace, memory_line, say, timing_line},
+    translations::Declined,
 };
 
 /// A call that executes: the problem, and where its tensors are.
@@ -87,6 +95,9 @@ enum Timing {
 /// Runs a step that may load libraries, so that the shim can see which modules came with it.
 pub type AroundLoad = Box<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
+/// Says which native MIOpen is bound, equal for equal contents; `None` if that cannot be told.
+pub type NativeIdentity = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
 /// The libraries that execute.
 struct Backend {
     library: &'static Library,
@@ -116,31 +127,41 @@ pub struct Host {
     backend: OnceLock<Result<Backend, String>>,
     /// Set when a hipDNN handle was refused: then forwarding is over for this process.
     given_up: OnceLock<()>,
-    translations: Translations,
+    caches: Caches,
+    native_identity: NativeIdentity,
+    native: OnceLock<Option<String>>,
     handles: Mutex<Vec<Weak<HandleState>>>,
     retired: Mutex<Census>,
     /// One writer of the statistics file at a time; whether a failure to write it was said.
     stats_failure_said: Mutex<bool>,
     pid: u32,
+    began_ms: u64,
+    /// Whether anybody wants to know how long calls take.
+    measures: bool,
 }
 
 impl Host {
     /// A host that has loaded nothing yet.
-    pub fn new(settings: Settings, around_load: AroundLoad) -> Self {
+    pub fn new(settings: Settings, around_load: AroundLoad, native_identity: NativeIdentity) -> Self {
         let settings = settings.resolved();
         let trace = Trace::open(&settings);
+        let measures = settings.trace.is_some() || settings.stats.is_some() || settings.timing;
         Self {
+            caches: Caches::new(settings.cache.clone()),
+            native_identity,
+            native: OnceLock::new(),
             settings,
             around_load,
             trace,
             translator: OnceLock::new(),
             backend: OnceLock::new(),
             given_up: OnceLock::new(),
-            translations: Translations::default(),
             handles: Mutex::default(),
             retired: Mutex::default(),
             stats_failure_said: Mutex::new(false),
             pid: std::process::id(),
+            began_ms: stats::now_ms(),
+            measures,
         }
     }
 
@@ -151,18 +172,41 @@ impl Host {
 
     /// A call that cannot even become a problem: no record of a descriptor, a null scalar. Counted and traced like any decline.
     pub fn decline_unmade(&self, entry_point: &'static str, rule: HostRule, message: &str) {
-        self.retired.lock().entry(entry_point).or_default().decline(rule.id());
-        self.emit(entry_point, "native", Some((rule.id(), message)), &Phases::default(), |_| {});
+        let phases = Phases::default();
+        let (ending, sources) = (Ending::Declined(rule.id()), Sources::default());
+        let seen = Seen { ending, cold: false, sources, phases: &phases, time: None };
+        self.retired.lock().add_others(entry_point, |counters| counters.count(&seen));
+        self.emit(entry_point, "native", Some((rule.id(), message)), &phases, |_| {});
     }
 
     /// A call that is native's because the caller chose what native offers: no decline, so strictness does not concern it.
-    pub fn native_by_policy(&self, state: &HandleState, entry_point: &'static str, rule: HostRule, message: fmt::Arguments<'_>) {
+    pub fn native_by_policy(
+        &self,
+        state: &HandleState,
+        entry_point: &'static str,
+        problem: &Problem<'_>,
+        rule: HostRule,
+        message: fmt::Arguments<'_>,
+    ) {
+        let phases = Phases::default();
+        let started = self.settings.stats.is_some().then(Instant::now);
         let mut bound = state.lock();
         bound.set_timed(false);
-        bound.counters(entry_point).native_by_policy(rule.id());
+        let place = bound.place_of(entry_point, problem);
+        let ending = Ending::Native(rule.id());
+        let seen = Seen { ending, cold: false, sources: Sources::default(), phases: &phases, time: started.map(|start| start.elapsed()) };
+        bound.counters(place).count(&seen);
+        bound.set_with_native(started.map(|_| WithNative {
+            place,
+            rule: RuleName::Host(rule.id()),
+            by_policy: true,
+            since: Instant::now(),
+        }));
         drop(bound);
         if self.trace.is_some() {
-            self.emit(entry_point, "native", Some((rule.id(), &message.to_string())), &Phases::default(), |_| {});
+            self.emit(entry_point, "native", Some((rule.id(), &message.to_string())), &phases, |event| {
+                event.problem = Some(OwnedProblem::of(problem));
+            });
         }
     }
 
@@ -171,9 +215,14 @@ impl Host {
         self.emit(entry_point, "hipdnn", None, &Phases::default(), |_| {});
     }
 
+    /// Whether native's part of calls is measured: then the caller says when it is done.
+    pub fn measures_native(&self) -> bool {
+        self.settings.stats.is_some()
+    }
+
     /// Forwards a call, or says why not.
     pub fn call(&self, state: &HandleState, call: &Call<'_>) -> Outcome {
-        let mut work = Work::new(self, state, call.entry_point);
+        let mut work = Work::new(self, state, call.entry_point, &call.problem);
         let result = execute::check_pointers(call)
             .and_then(|alignment| work.locate(&call.problem, alignment))
             .and_then(|index| work.execute(index, call, Timing::AsAsked).map(|()| index));
@@ -183,7 +232,7 @@ impl Host {
     /// Builds the plan of a problem without executing it, for addresses as hipMalloc gives them, and answers how many bytes of workspace
     /// it needs. `None` if there is none: counted and traced as a decline of this entry point.
     pub fn prepare(&self, state: &HandleState, entry_point: &'static str, problem: &Problem<'_>) -> Option<usize> {
-        let mut work = Work::new(self, state, entry_point);
+        let mut work = Work::new(self, state, entry_point, problem);
         // Native has an answer too, so a plan that cannot be built is no failure of the query.
         let located = work.locate(problem, DEFAULT_ALIGNMENT).map_err(|stop| match stop {
             Stop::Failed(error) => Stop::Host(HostRule::BackendBuildFailed, error.to_string()),
@@ -198,7 +247,7 @@ impl Host {
 
     /// Executes a call for its time: once for what engines do in their first execution, once measured.
     pub fn measure(&self, state: &HandleState, call: &Call<'_>) -> Measured {
-        let mut work = Work::new(self, state, call.entry_point);
+        let mut work = Work::new(self, state, call.entry_point, &call.problem);
         let mut measurement = None;
         let result = execute::check_pointers(call).and_then(|alignment| work.locate(&call.problem, alignment)).and_then(|index| {
             measurement = Some(work.measure(index, call)?);
@@ -224,6 +273,11 @@ impl Host {
     /// Workspace of the handle's own for its stream.
     pub fn own_workspace(&self, state: &HandleState, bytes: usize) -> Option<*mut c_void> {
         execute::own_workspace(&mut state.lock(), self.hip()?, state.stream(), bytes).ok()
+    }
+
+    /// Whether anybody reads what happens while it happens.
+    fn is_watched(&self) -> bool {
+        self.trace.is_some() || self.settings.timing || self.settings.meminfo
     }
 
     fn hip(&self) -> Option<&Hip> {
@@ -254,17 +308,33 @@ struct Work<'a> {
     state: &'a HandleState,
     bound: MutexGuard<'a, Bound>,
     entry_point: &'static str,
+    problem: &'a Problem<'a>,
+    /// When it began, if anybody wants to know.
+    started: Option<Instant>,
     phases: Phases,
     /// Whether the problem was new to the handle.
     cold: bool,
+    /// Where what it needed came from.
+    sources: Sources,
+    /// Where it is counted, once that is known.
+    place: Option<Place>,
+    /// Device memory before anything was built, if anybody wants to know.
+    memory: Option<Memory>,
 }
 
 impl<'a> Work<'a> {
-    fn new(host: &'a Host, state: &'a HandleState, entry_point: &'static str) -> Self {
+    fn new(host: &'a Host, state: &'a HandleState, entry_point: &'static str, problem: &'a Problem<'a>) -> Self {
+        let started = host.measures.then(Instant::now);
         let mut bound = state.lock();
         // Whatever becomes of this call, the time of an earlier one is not its time.
         bound.set_timed(false);
-        Self { host, state, bound, entry_point, phases: Phases::default(), cold: false }
+        bound.set_with_native(None);
+        let (phases, sources) = (Phases::default(), Sources::default());
+        let mut work = Self { host, state, bound, entry_point, problem, started, phases, cold: false, sources, place: None, memory: None };
+        if host.settings.meminfo {
+            work.look_at_memory();
+        }
+        work
     }
 
     /// The plan of a problem, found or built; an error if it is known, or found out, to have none.
@@ -274,12 +344,16 @@ impl<'a> Work<'a> {
             return Err(Stop::Host(HostRule::ProblemSize, "its key is too long".into()));
         }
         let index = match self.bound.find(key.words(), || key.hash(), alignment) {
-            Some(index) => index,
+            Some(index) => {
+                self.sources.note(Needed::Plan, Level::Memory);
+                index
+            }
             None => {
                 self.cold = true;
                 self.learn(problem, &key, alignment)?
             }
         };
+        self.place = Some(self.bound.place(index, self.entry_point, problem));
         match self.bound.known(index) {
             Known::Declined(declined) => Err(Stop::Declined(declined.clone())),
             // Forwarding may be over for this process, in spite of plans of better times.
@@ -291,22 +365,44 @@ impl<'a> Work<'a> {
         self.bound.parts(index).map(|(_, ready, _)| ready.plan.workspace())
     }
 
-    /// Counts and traces the end of a call.
-    fn conclude(mut self, result: Result<usize, Stop>) -> Outcome {
-        match result {
-            Ok(index) => self.served(index),
-            Err(Stop::Declined(declined)) => self.declined(&declined.rule, &declined.message),
-            Err(Stop::Host(rule, message)) => self.declined(rule.id(), &message),
-            Err(Stop::Failed(error)) => self.failed(error),
+    /// Notes how much device memory there is, once HIP can tell. Not under capture: whatever asks may wait.
+    fn look_at_memory(&mut self) {
+        if let (true, None, Some(hip)) = (self.host.settings.meminfo, self.memory, self.host.hip())
+            && !hip.is_capturing(self.state.stream())
+        {
+            self.memory = hip.memory();
         }
     }
 
-    fn served(&mut self, index: usize) -> Outcome {
-        self.bound.counters(self.entry_point).served += 1;
-        if self.host.trace.is_some() {
+    /// Counts and traces the end of a call.
+    fn conclude(mut self, result: Result<usize, Stop>) -> Outcome {
+        let time = self.started.map(|start| start.elapsed());
+        match result {
+            Ok(index) => self.served(index, time),
+            Err(Stop::Declined(declined)) => {
+                let rule = RuleName::Declined(declined.clone());
+                self.declined(rule, &declined.message, time)
+            }
+            Err(Stop::Host(rule, message)) => self.declined(RuleName::Host(rule.id()), &message, time),
+            Err(Stop::Failed(error)) => self.failed(error, time),
+        }
+    }
+
+    fn count(&mut self, ending: Ending<'_>, time: Option<Duration>) -> Place {
+        let place = self.place.unwrap_or_else(|| self.bound.place_of(self.entry_point, self.problem));
+        let seen = Seen { ending, cold: self.cold, sources: self.sources, phases: &self.phases, time };
+        self.bound.counters(place).count(&seen);
+        place
+    }
+
+    fn served(&mut self, index: usize, time: Option<Duration>) -> Outcome {
+        self.count(Ending::Served, time);
+        if self.host.is_watched() {
             let plan = self.bound.parts(index).map(|(_, ready, _)| (ready.plan.engine(), ready.notes.clone()));
+            let engine = plan.as_ref().map_or("no engine", |(engine, _)| engine);
+            self.say_lines("hipdnn", &format!("engine {engine}"), time);
             self.host.emit(self.entry_point, "hipdnn", None, &self.phases, |event| {
-                event.cold = self.cold;
+                self.complete(event);
                 if let Some((engine, notes)) = &plan {
                     event.engine = Some(engine.clone());
                     event.notes = notes;
@@ -316,20 +412,50 @@ impl<'a> Work<'a> {
         Outcome::Served
     }
 
-    fn declined(&mut self, rule: &str, message: &str) -> Outcome {
-        self.bound.counters(self.entry_point).decline(rule);
-        self.host.emit(self.entry_point, "native", Some((rule, message)), &self.phases, |event| event.cold = self.cold);
+    fn declined(&mut self, rule: RuleName, message: &str, time: Option<Duration>) -> Outcome {
+        let place = self.count(Ending::Declined(rule.id()), time);
+        if self.host.is_watched() {
+            self.say_lines("native", rule.id(), time);
+            self.host.emit(self.entry_point, "native", Some((rule.id(), message)), &self.phases, |event| self.complete(event));
+        }
+        if self.host.measures_native() {
+            self.bound.set_with_native(Some(WithNative { place, rule, by_policy: false, since: Instant::now() }));
+        }
         Outcome::Native
     }
 
-    fn failed(&mut self, error: BackendError) -> Outcome {
-        self.bound.counters(self.entry_point).failed += 1;
-        let message = error.to_string();
-        self.host.emit(self.entry_point, "failed", None, &self.phases, |event| {
-            event.cold = self.cold;
-            event.status = error.status;
-            event.message = Some(&message);
-        });
+    fn failed(&mut self, error: BackendError, time: Option<Duration>) -> Outcome {
+        self.count(Ending::Failed, time);
+        if self.host.is_watched() {
+            let message = error.to_string();
+            self.say_lines("failed", &message, time);
+            self.host.emit(self.entry_point, "failed", None, &self.phases, |event| {
+                self.complete(event);
+                event.status = error.status;
+                event.message = Some(&message);
+            });
+        }
         Outcome::Failed(error)
+    }
+
+    fn complete(&self, event: &mut Event<'_>) {
+        event.cold = self.cold;
+        event.translation = self.sources.of(Needed::Translation).map(Level::name);
+        event.plan = self.sources.of(Needed::Plan).map(Level::name);
+        event.problem = Some(OwnedProblem::of(self.problem));
+    }
+
+    /// What timing and memory information say about the call, if they are wanted.
+    fn say_lines(&mut self, ending: &str, what: &str, time: Option<Duration>) {
+        let what = format!("{what}; {}", self.problem);
+        if let (true, Some(time)) = (self.host.settings.timing, time) {
+            say(&timing_line(self.entry_point, self.cold, ending, time, &self.phases, &what));
+        }
+        // Looking again would find what was found before.
+        let Some(before) = self.memory.take() else { return };
+        self.look_at_memory();
+        if let (Some(after), false) = (self.memory, ending == "native" && !self.cold) {
+            say(&memory_line(self.entry_point, before, after, &what));
+        }
     }
 }

@@ -1,9 +1,7 @@
-//! What a HIP runtime says about itself and its devices. For people: no call is decided by it, but whether there is a device at all.
+//! What a HIP runtime says about itself and its devices: for people, and for what must not be shared between different devices. Which of it
+//! can be had depends on the release.
 
-use std::{
-    ffi::{CStr, c_char, c_int},
-    mem::MaybeUninit,
-};
+use std::ffi::{c_char, c_int};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,17 +12,20 @@ use super::{Hip, Loaded};
 pub struct Device {
     /// What it is called.
     pub name: String,
-    /// Its architecture, like `gfx942:sramecc+:xnack-`, where the runtime is new enough to tell.
+    /// Its architecture, like `gfx942:sramecc+:xnack-`.
     pub architecture: Option<String>,
+    /// How many compute units it has.
+    pub compute_units: Option<i32>,
     /// Bytes of memory.
     pub memory: Option<usize>,
 }
 
-/// Functions that only this module asks for; which of them there are depends on the release.
+/// The functions, where the release has them.
 #[derive(Clone, Copy)]
 pub(super) struct DeviceFunctions {
     count: Option<unsafe extern "C" fn(*mut c_int) -> c_int>,
-    version: Option<unsafe extern "C" fn(*mut c_int) -> c_int>,
+    runtime_version: Option<unsafe extern "C" fn(*mut c_int) -> c_int>,
+    driver_version: Option<unsafe extern "C" fn(*mut c_int) -> c_int>,
     name: Option<unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int>,
     memory: Option<unsafe extern "C" fn(*mut usize, c_int) -> c_int>,
     properties: Option<unsafe extern "C" fn(*mut Properties, c_int) -> c_int>,
@@ -40,7 +41,8 @@ impl DeviceFunctions {
         }
         Self {
             count: symbol!("hipGetDeviceCount"),
-            version: symbol!("hipRuntimeGetVersion"),
+            runtime_version: symbol!("hipRuntimeGetVersion"),
+            driver_version: symbol!("hipDriverGetVersion"),
             name: symbol!("hipDeviceGetName"),
             memory: symbol!("hipDeviceTotalMem"),
             properties: symbol!("hipGetDevicePropertiesR0600"),
@@ -48,12 +50,23 @@ impl DeviceFunctions {
     }
 }
 
-/// `hipDeviceProp_tR0600`, of which one member is read, and room beyond it, in case a release appended some.
-#[repr(C, align(8))]
-struct Properties {
-    before: [u8; 1160],
-    architecture: [u8; 256],
-    after: [u8; 2680],
+/// `hipDeviceProp_tR0600`, with room to spare; only the offsets below are read.
+#[repr(C, align(16))]
+struct Properties([u8; 4096]);
+
+impl Properties {
+    /// Offset of `multiProcessorCount`.
+    const COMPUTE_UNITS: usize = 388;
+    /// Offset and size of `gcnArchName`.
+    const ARCHITECTURE: (usize, usize) = (1160, 256);
+
+    fn text(&self, (offset, size): (usize, usize)) -> String {
+        text(&self.0[offset..offset + size])
+    }
+
+    fn integer(&self, offset: usize) -> i32 {
+        (0..4).rev().fold(0, |word, byte| word << 8 | i32::from(self.0[offset + byte]))
+    }
 }
 
 impl Hip {
@@ -77,44 +90,57 @@ impl Hip {
         }
     }
 
-    /// Its version, as the runtime counts: 70200000 is 7.2.
+    /// The runtime's version, as it counts: 70200000 is 7.2.
     pub fn runtime_version(&self) -> Option<i32> {
-        let mut version = 0;
-        // SAFETY: `version` is writable.
-        let status = unsafe { self.devices.version?(&mut version) };
-        (status == 0).then_some(version)
+        version(self.devices.runtime_version?)
     }
 
     /// One device.
-    pub fn describe_device(&self, index: i32) -> Device {
-        Device { name: self.device_name(index).unwrap_or_default(), architecture: self.architecture(index), memory: self.memory(index) }
+    pub fn device_info(&self, index: i32) -> Device {
+        let properties = self.properties(index);
+        Device {
+            name: self.device_name(index).unwrap_or_default(),
+            architecture: properties.as_ref().map(|properties| properties.text(Properties::ARCHITECTURE)),
+            compute_units: properties.as_ref().map(|properties| properties.integer(Properties::COMPUTE_UNITS)),
+            memory: self.device_memory(index),
+        }
+    }
+
+    /// A device, and the runtime and driver that it is used with, in one line; `None` where HIP does not tell all of it.
+    pub fn describe(&self, index: i32) -> Option<String> {
+        let Device { name, architecture, compute_units, .. } = self.device_info(index);
+        let (runtime, driver) = (self.runtime_version()?, version(self.devices.driver_version?)?);
+        Some(format!("device {name}, {}, {} compute units, runtime {runtime}, driver {driver}", architecture?, compute_units?))
     }
 
     fn device_name(&self, index: i32) -> Option<String> {
-        let mut text = [0u8; 256];
+        let mut bytes = [0u8; 256];
         // SAFETY: the buffer is writable for the size that is passed.
-        let status = unsafe { self.devices.name?(text.as_mut_ptr().cast(), text.len() as c_int, index) };
-        (status == 0).then(|| text_of(&text))
+        let status = unsafe { self.devices.name?(bytes.as_mut_ptr().cast(), bytes.len() as c_int, index) };
+        (status == 0).then(|| text(&bytes))
     }
 
-    fn memory(&self, index: i32) -> Option<usize> {
+    fn device_memory(&self, index: i32) -> Option<usize> {
         let mut bytes = 0;
         // SAFETY: `bytes` is writable.
         let status = unsafe { self.devices.memory?(&mut bytes, index) };
         (status == 0).then_some(bytes)
     }
 
-    fn architecture(&self, index: i32) -> Option<String> {
-        let function = self.devices.properties?;
-        let mut properties = MaybeUninit::<Properties>::zeroed();
-        // SAFETY: the struct of that version fits into what is passed; plain bytes, so that any content is valid.
-        let (status, properties) = unsafe { (function(properties.as_mut_ptr(), index), properties.assume_init()) };
-        let text = text_of(&properties.architecture);
-        (status == 0 && !text.is_empty()).then_some(text)
+    fn properties(&self, index: i32) -> Option<Box<Properties>> {
+        let mut properties = Box::new(Properties([0; 4096]));
+        // SAFETY: the structure has more room than any release writes.
+        (unsafe { self.devices.properties?(&mut *properties, index) } == 0).then_some(properties)
     }
 }
 
-fn text_of(bytes: &[u8]) -> String {
-    let text = CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes);
-    String::from_utf8_lossy(text).into_owned()
+fn version(function: unsafe extern "C" fn(*mut c_int) -> c_int) -> Option<i32> {
+    let mut version = 0;
+    // SAFETY: `version` is writable.
+    (unsafe { function(&mut version) } == 0).then_some(version)
+}
+
+/// Text up to its NUL.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|&b| b == 0).next().unwrap_or_default()).into_owned()
 }

@@ -7,7 +7,7 @@ use crate::search::{Candidate, Rule};
 /// The operator names it.
 pub const NAMED: Rule = Rule { id: "named", why: "MIOPEN_HIPDNN_HIP_LIBRARY names it" };
 /// The program's, or native's.
-pub const LOADED: Rule = Rule { id: "loaded", why: "the process has it already" };
+pub const LOADED: Rule = Rule { id: "loaded", why: "the process has it already: the program's or native's" };
 /// The loader's.
 pub const LOADER: Rule = Rule { id: "loader", why: "the loader finds it by name" };
 

@@ -1,15 +1,20 @@
 //! Chains of operations that one MIOpen call computes: fusion plans, and the one call that fuses without a plan. No rule lives here.
 
-use super::{ConvolutionDescriptor, Operand, Operands, TensorDescriptor, mix};
+use serde::{Deserialize, Serialize};
+
+use super::{ConvolutionDescriptor, Operand, Operands, TensorDescriptor, mix, multiplications, owned};
 
 /// The most operations of a chain that is recorded. MIOpen fuses at most four.
 pub const MAX_OPERATIONS: usize = 6;
 
 /// The scalars that MIOpen's calls carry for an operation: result = alpha · operation + beta · old result.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the names are MIOpen's")]
 pub struct Scaling {
+    #[serde(with = "owned::exact")]
     pub alpha: f64,
+    #[serde(with = "owned::exact")]
     pub beta: f64,
 }
 
@@ -19,8 +24,9 @@ impl Scaling {
 }
 
 /// `miopenBatchNormMode_t`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
+#[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are MIOpen's")]
 pub enum NormalizationMode {
     PerActivation,
@@ -29,8 +35,9 @@ pub enum NormalizationMode {
 }
 
 /// `miopenActivationMode_t`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
+#[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are MIOpen's")]
 pub enum ActivationMode {
     PassThrough,
@@ -48,7 +55,8 @@ pub enum ActivationMode {
 }
 
 /// An activation and its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "owned::ActivationFields", into = "owned::ActivationFields")]
 #[allow(missing_docs, reason = "the names are MIOpen's")]
 pub struct Activation {
     pub mode: ActivationMode,
@@ -104,7 +112,7 @@ pub enum FusedOperation<'a> {
         scaling: Scaling,
     },
     /// Another one, by the MIOpen function that makes it. No operand.
-    Other(&'static str),
+    Other(&'a str),
 }
 
 /// A chain that somebody wants computed: everything the rules may look at, nothing else.
@@ -153,7 +161,7 @@ impl<'a> FusedOperation<'a> {
                 append(&[5, mode as u64, alpha.to_bits(), beta.to_bits(), gamma.to_bits()]);
                 append(&[scaling.alpha.to_bits(), scaling.beta.to_bits()]);
             }
-            // Names are few and static; their text is what tells them apart.
+            // Their text is what tells them apart.
             Self::Other(name) => append(&[6, mix(name)]),
         }
     }
@@ -172,6 +180,15 @@ impl<'a> FusionProblem<'a> {
             }
         }
         Some(all)
+    }
+
+    /// See [`super::Problem::multiplications`].
+    pub(super) fn multiplications(&self) -> Option<u64> {
+        let mut convolutions = self.operations.iter().filter_map(|operation| match operation {
+            FusedOperation::Convolution { convolution, w, .. } => Some(multiplications(convolution, self.input, w, self.output)),
+            _ => None,
+        });
+        convolutions.try_fold(0u64, |all, one| all.checked_add(one?))
     }
 
     pub(super) fn words(&self, append: &mut impl FnMut(&[u64])) {

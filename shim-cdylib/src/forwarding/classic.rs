@@ -42,7 +42,8 @@ pub fn execute(direction: &'static Direction, frame: &Frame, forwarding: &'stati
         if record.finds.is_natives(&problem, asked.algorithm) {
             errors::unmark();
             let message = format_args!("algorithm {}", asked.algorithm);
-            forwarding.host.native_by_policy(&record.state, name, HostRule::PolicyAlgorithm, message);
+            let problem = Problem::Convolution(problem);
+            forwarding.host.native_by_policy(&record.state, name, &problem, HostRule::PolicyAlgorithm, message);
             return Step::Native;
         }
         let call = Call {

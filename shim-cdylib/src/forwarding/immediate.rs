@@ -164,7 +164,9 @@ pub fn execute(direction: &'static Direction, frame: &Frame, forwarding: &'stati
         let id = frame.integer(EXECUTED);
         if !is_ours(id) {
             errors::unmark();
-            forwarding.host.native_by_policy(&record.state, name, HostRule::PolicySolution, format_args!("solution {id}"));
+            let problem = Problem::Convolution(problem);
+            let message = format_args!("solution {id}");
+            forwarding.host.native_by_policy(&record.state, name, &problem, HostRule::PolicySolution, message);
             return Step::Native;
         }
         let call = Call {

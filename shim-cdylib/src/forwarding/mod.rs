@@ -135,6 +135,19 @@ pub fn passed(frame: &Frame, forwarding: &Forwarding) {
     }
 }
 
+/// Whether native is about to execute a call whose time is measured.
+pub fn is_with_native(frame: &Frame, forwarding: &Forwarding) -> bool {
+    let handles = forwarding.records.handles.pin();
+    handles.get(&(frame.integer(0) as usize)).is_some_and(|record| record.state.lock().is_with_native())
+}
+
+/// Native has done its part of a call, if it had one.
+pub fn native_is_done(frame: &Frame, forwarding: &Forwarding) {
+    if let Some(record) = forwarding.records.handles.pin().get(&(frame.integer(0) as usize)) {
+        record.state.lock().native_is_done();
+    }
+}
+
 /// Reads alpha or beta: a double if the output is double, else a float. `None` if null.
 fn scalar(pointer: *mut c_void, output: &TensorDescriptor) -> Option<f64> {
     if pointer.is_null() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use object::{
-    Endianness,
+    Endianness, Object as _,
     elf::{self, FileHeader64},
     read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, Sym as _},
 };
@@ -107,4 +107,14 @@ fn code(header: &FileHeader64<Endianness>, endian: Endianness, data: &[u8], addr
         }
     }
     Ok(bytes)
+}
+
+/// The same library as if it had been built from something else: with another build id.
+pub fn with_other_build_id(file: &[u8]) -> Vec<u8> {
+    let elf = object::File::parse(file).expect("an ELF file");
+    let id = elf.build_id().expect("readable notes").expect("a build id").to_vec();
+    let at = file.windows(id.len()).position(|bytes| bytes == id).expect("its bytes");
+    let mut other = file.to_vec();
+    other[at + id.len() - 1] ^= 1;
+    other
 }

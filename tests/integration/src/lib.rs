@@ -57,12 +57,13 @@ pub fn host(backend: &str) -> Host {
     let lookup = |name: &str| -> Option<OsString> {
         match name {
             "MIOPEN_HIPDNN_FORWARDING" => Some("1".into()),
+            "MIOPEN_HIPDNN_CACHE" => Some("off".into()),
             "MIOPEN_HIPDNN_BACKEND_LIBRARY" => Some(reference(backend).into()),
             "MIOPEN_HIPDNN_HIP_LIBRARY" => Some(reference("libamdhip64.so.7").into()),
             _ => None,
         }
     };
-    Host::new(Settings::read(lookup, false), Box::new(|load| load()))
+    Host::new(Settings::read(lookup, false), Box::new(|load| load()), Box::new(|| None))
 }
 
 /// A compiled C client in a folder of its own.
@@ -137,6 +138,8 @@ impl Client {
             .env("MIOPEN_HIPDNN_NATIVE_LIBRARY", reference("libMIOpen_private.so.1"))
             .env("MIOPEN_HIPDNN_BACKEND_LIBRARY", reference("libhipdnn_backend.so"))
             .env("MIOPEN_HIPDNN_HIP_LIBRARY", reference("libamdhip64.so.7"))
+            // A test that is about it names a folder of its own.
+            .env("MIOPEN_HIPDNN_CACHE", "off")
     }
 }
 

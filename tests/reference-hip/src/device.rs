@@ -2,7 +2,7 @@
 //! look at them, else zero.
 
 use core::ffi::{c_char, c_int};
-use std::cell::Cell;
+use std::{cell::Cell, sync::LazyLock};
 
 use crate::error::{Code, INVALID_DEVICE, INVALID_VALUE, guard, put};
 use crate::runtime;
@@ -13,8 +13,25 @@ pub const COUNT: usize = 2;
 pub const MEMORY: usize = 16 << 30;
 
 const NAME: &[u8] = b"Reference device on host memory";
-const ARCHITECTURE: &[u8] = b"gfx942:sramecc+:xnack-";
+const ARCHITECTURE: &str = "gfx942:sramecc+:xnack-";
 const COMPUTE_UNITS: c_int = 304;
+const VERSION: c_int = 70_200_000;
+
+/// What a device says about itself can be another by environment, so that tests can move to another machine.
+static IDENTITY: LazyLock<Identity> = LazyLock::new(|| {
+    let number = |name: &str, usual| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual);
+    Identity {
+        architecture: std::env::var("REFERENCE_HIP_ARCHITECTURE").unwrap_or_else(|_| ARCHITECTURE.into()),
+        compute_units: number("REFERENCE_HIP_COMPUTE_UNITS", COMPUTE_UNITS),
+        driver: number("REFERENCE_HIP_DRIVER_VERSION", VERSION),
+    }
+});
+
+struct Identity {
+    architecture: String,
+    compute_units: c_int,
+    driver: c_int,
+}
 
 thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
@@ -35,12 +52,12 @@ pub extern "C" fn hipInit(flags: u32) -> Code {
 
 pub unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
-    guard(|| unsafe { put(version, 70_200_000) })
+    guard(|| unsafe { put(version, VERSION) })
 }
 
 pub unsafe extern "C" fn hipDriverGetVersion(version: *mut c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
-    guard(|| unsafe { put(version, 70_200_000) })
+    guard(|| unsafe { put(version, IDENTITY.driver) })
 }
 
 pub unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> Code {
@@ -108,7 +125,8 @@ impl Properties {
         for (offset, attribute) in INTEGERS {
             p.integer(*offset, attribute_value(*attribute, device).unwrap_or(0));
         }
-        p.text(1160, ARCHITECTURE); // gcnArchName
+        let architecture = IDENTITY.architecture.as_bytes();
+        p.text(1160, &architecture[..architecture.len().min(255)]); // gcnArchName
         p
     }
 
@@ -157,23 +175,23 @@ pub unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut Properties
 /// Values of `hipDeviceAttribute_t`; those that are not named here are 0 where the enum has them.
 fn attribute_value(attribute: c_int, device: usize) -> Option<c_int> {
     Some(match attribute {
-        3 | 8 | 10 | 85 => 1,         // can map host memory, concurrent kernels, cooperative launch, unified addressing
-        5 => 2_100_000,               // clock rate
-        19 => 4 << 20,                // L2
-        23 => 9,                      // major
-        26..=28 | 56 => 1024,         // block
-        29 => i32::MAX,               // grid
-        30 | 31 => 65536,             //
-        57 => 2048,                   // threads per multiprocessor
-        59 => 8192,                   // memory bus
-        60 => 1_300_000,              // memory clock
-        61 => 4,                      // minor
-        63 | 10_015 => COMPUTE_UNITS, // multiprocessors, physical ones
-        67 => device as c_int + 1,    // PCI bus
-        71 | 72 => 65536,             // registers
+        3 | 8 | 10 | 85 => 1, // can map host memory, concurrent kernels, cooperative launch, unified addressing
+        5 => 2_100_000,       // clock rate
+        19 => 4 << 20,        // L2
+        23 => 9,              // major
+        26..=28 | 56 => 1024, // block
+        29 => i32::MAX,       // grid
+        30 | 31 => 65536,     //
+        57 => 2048,           // threads per multiprocessor
+        59 => 8192,           // memory bus
+        60 => 1_300_000,      // memory clock
+        61 => 4,              // minor
+        63 | 10_015 => IDENTITY.compute_units, // multiprocessors, physical ones
+        67 => device as c_int + 1, // PCI bus
+        71 | 72 => 65536,     // registers
         74 | 76 | 10_002 => 64 << 10, // shared memory
-        83 => i32::MAX,               // constant memory
-        87 => 64,                     // wavefront
+        83 => i32::MAX,       // constant memory
+        87 => 64,             // wavefront
         0..=98 | 10_000..=10_022 => 0,
         _ => return None,
     })

@@ -3,7 +3,7 @@
 
 use hipdnn_host::{
     data_type::DataType,
-    problem::{ConvolutionDescriptor, ConvolutionFields, ConvolutionMode, DescriptorError, TensorDescriptor, TensorLayout},
+    problem::{ConvolutionDescriptor, ConvolutionFields, ConvolutionMode, DescriptorError, Scaling, TensorDescriptor, TensorLayout},
 };
 
 use crate::{
@@ -72,7 +72,7 @@ impl Tensor {
 }
 
 /// A convolution. The lists have one entry for each spatial dimension.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Convolution {
     /// Transposed, or not.
     pub transposed: bool,
@@ -92,6 +92,10 @@ pub struct Convolution {
     pub dilations: Vec<i64>,
     /// Output pads; zeros unless transposed.
     pub output_pads: Vec<i64>,
+    /// Attributes by MIOpen's number. Lines have none.
+    pub attributes: Vec<(u32, i64)>,
+    /// Scale of the result, and of the old contents of the output. Lines have 1 and 0.
+    pub scaling: Scaling,
 }
 
 /// Layouts by name: how many spatial dimensions, and the letters of the axes from the slowest to the fastest.
@@ -142,6 +146,8 @@ impl Convolution {
             strides,
             dilations,
             output_pads,
+            attributes: vec![],
+            scaling: Scaling::NONE,
         })
     }
 
@@ -166,7 +172,7 @@ impl Convolution {
             dilations: self.dilations.clone(),
             output_pads: self.output_pads.clone(),
             group_count: self.groups,
-            attributes: vec![],
+            attributes: self.attributes.clone(),
         })
     }
 }
@@ -223,16 +229,22 @@ fn same_pad(input: i64, filter: i64, stride: i64) -> i64 {
 }
 
 /// How windows lie on the input.
-struct Window<'a> {
-    filter: &'a [i64],
-    strides: &'a [i64],
-    dilations: &'a [i64],
-    pads: &'a [i64],
-    output_pads: &'a [i64],
+pub struct Window<'a> {
+    /// Lengths of the filter.
+    pub filter: &'a [i64],
+    /// Distances between windows.
+    pub strides: &'a [i64],
+    /// Distances between elements of a window.
+    pub dilations: &'a [i64],
+    /// Zero pads.
+    pub pads: &'a [i64],
+    /// Output pads.
+    pub output_pads: &'a [i64],
 }
 
 impl Window<'_> {
-    fn output(&self, input: &[i64], transposed: bool) -> Result<Vec<i64>, Usage> {
+    /// The lengths of the output.
+    pub fn output(&self, input: &[i64], transposed: bool) -> Result<Vec<i64>, Usage> {
         (0..input.len()).map(|i| if transposed { self.spread(i, input[i]) } else { self.slide(i, input[i]) }).collect()
     }
 

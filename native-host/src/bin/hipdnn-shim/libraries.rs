@@ -10,7 +10,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use hipdnn_host::{data_type::DataType, problem::TensorLayout};
+use hipdnn_host::{
+    data_type::DataType,
+    problem::{Scaling, TensorLayout},
+};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 use miopen_api::{ConvAlgoPerf, data_type, status, tensor_layout};
 
@@ -189,6 +192,7 @@ functions! {
         init_convolution "miopenInitConvolutionNdDescriptor" (Object, c_int, *const c_int, *const c_int, *const c_int, c_int);
         set_groups "miopenSetConvolutionGroupCount" (Object, c_int);
         set_output_padding "miopenSetTransposeConvNdOutputPadding" (Object, c_int, *const c_int);
+        set_attribute "miopenSetConvolutionAttribute" (Object, c_int, c_int);
         destroy_convolution "miopenDestroyConvolutionDescriptor" (Object);
     }
 }
@@ -391,6 +395,14 @@ impl MiOpen {
         returned("miopenSetTransposeConvNdOutputPadding", status)
     }
 
+    /// An attribute of a convolution, by MIOpen's number.
+    pub fn attribute(&self, convolution: &Owned, number: u32, value: i64) -> Result<(), CallError> {
+        let call = "miopenSetConvolutionAttribute";
+        let number = c_int::try_from(number).unwrap_or(c_int::MAX);
+        // SAFETY: the object lives.
+        returned(call, unsafe { (self.objects.set_attribute)(convolution.object, number, value as c_int) })
+    }
+
     /// The workspace that any algorithm may need, in bytes.
     pub fn workspace_size(&self, call: &Call<'_>) -> Result<usize, CallError> {
         let mut bytes = 0;
@@ -433,7 +445,7 @@ impl MiOpen {
     /// Computes the direction's result.
     pub fn execute(&self, call: &Call<'_>, algorithm: i32, workspace: &Buffer<'_>) -> Result<(), CallError> {
         // All types of this tool take their scalars as floats.
-        let (alpha, beta) = (1.0f32, 0.0f32);
+        let (alpha, beta) = (call.scaling.alpha as f32, call.scaling.beta as f32);
         let [a, b, c] = call.operands();
         // SAFETY: the objects live; the buffers have the extents of their descriptors; the scalars are floats, as the types want them.
         let status = unsafe {
@@ -466,6 +478,8 @@ pub struct Call<'a> {
     pub handle: &'a Owned,
     /// Convolution descriptor.
     pub convolution: &'a Owned,
+    /// What the result and the old contents of the output are multiplied with.
+    pub scaling: Scaling,
     /// Tensor descriptors.
     pub tensors: &'a [Owned; 3],
     /// Their memory.

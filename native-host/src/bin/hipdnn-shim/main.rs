@@ -1,6 +1,7 @@
 //! `hipdnn-shim`: the installer and the offline tools. Only the command line and the dispatch are here; each verb has a module of its own.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that fails says so by panicking"))]
 
+mod cache;
 mod convolution;
 mod doctor;
 mod drive;
@@ -8,7 +9,11 @@ mod flags;
 mod install;
 mod libraries;
 mod output;
+mod problems;
+mod record;
 mod reference;
+mod replay;
+mod report;
 mod rules;
 mod trace;
 mod translate;
@@ -52,6 +57,14 @@ enum Verb {
     /// Say which native MIOpen, HIP, hipDNN and translator the shim uses here and why, and what is wrong; or what serves a running process.
     #[command(after_help = doctor::help())]
     Doctor(doctor::Options),
+    /// Look after the disk cache: count, check, prune, ship.
+    Cache(cache::Options),
+    /// Show what became of a job's calls, from the statistics files of its processes.
+    Report(report::Options),
+    /// Make a corpus of what a program asked for, from its statistics files or JSON traces.
+    Record(record::Options),
+    /// Run the problems of a corpus through libMIOpen as `drive` does, or only translate them, which needs no library.
+    Replay(replay::Options),
     /// Print the reasons for which calls are left to native MIOpen.
     Rules(rules::Options),
 }
@@ -66,6 +79,10 @@ fn main() -> ExitCode {
         Verb::Install(options) => install::run(&options),
         Verb::Uninstall(options) => install::remove(&options),
         Verb::Doctor(options) => doctor::run(&options),
+        Verb::Cache(options) => cache::run(&options),
+        Verb::Report(options) => report::run(&options),
+        Verb::Record(options) => record::run(&options),
+        Verb::Replay(options) => replay::run(&options),
         Verb::Rules(options) => rules::run(&options),
     };
     match result {

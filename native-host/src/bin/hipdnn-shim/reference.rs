@@ -13,7 +13,7 @@
 //! * for integers: nothing.
 
 use half::{bf16, f16};
-use hipdnn_host::data_type::DataType;
+use hipdnn_host::{data_type::DataType, problem::Scaling};
 
 use crate::{
     convolution::{Convolution, Tensor},
@@ -115,6 +115,16 @@ pub fn poison(tensor: &Tensor) -> Vec<u8> {
     poison_element(tensor.data_type).repeat(tensor.extent() as usize + GUARD)
 }
 
+/// An output that is added to: old values in its elements, poison everywhere else.
+pub fn filled(tensor: &Tensor, old: &Values) -> Vec<u8> {
+    let (mut bytes, values, width) = (poison(tensor), old.encode(tensor.data_type), width(tensor.data_type));
+    for number in 0..tensor.elements() as u64 {
+        let place = offset(tensor, &unravel(number, &tensor.dims)) * width;
+        bytes[place..place + width].copy_from_slice(&values[place..place + width]);
+    }
+    bytes
+}
+
 /// The expected value of one element, and what its tolerance depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
@@ -164,6 +174,8 @@ pub struct Reference<'a> {
     filter: Operand<'a>,
     features: Operand<'a>,
     result: Part,
+    /// What the output holds before, if it is added to.
+    old: Option<&'a Values>,
 }
 
 #[derive(Clone, Copy)]
@@ -206,7 +218,7 @@ impl Sum {
 }
 
 impl<'a> Reference<'a> {
-    /// `values` holds those of the whole extents of x, w and y; the result's are not looked at.
+    /// `values` holds those of the whole extents of x, w and y; the result's are looked at only if they are added to.
     pub fn new(convolution: &'a Convolution, direction: Direction, values: [&'a Values; 3]) -> Self {
         let [x, w, y] = values;
         let (x, filter, y) = (
@@ -220,7 +232,13 @@ impl<'a> Reference<'a> {
             (Direction::Forward, true) | (Direction::BackwardData, false) => Part::Image,
             (Direction::BackwardWeights, _) => Part::Filter,
         };
-        Self { convolution, image, filter, features, result }
+        let old = match result {
+            Part::Image => image,
+            Part::Filter => filter,
+            Part::Features => features,
+        };
+        let old = (convolution.scaling.beta != 0.0).then_some(old.values);
+        Self { convolution, image, filter, features, result, old }
     }
 
     fn output(&self) -> &'a Tensor {
@@ -249,7 +267,14 @@ impl<'a> Reference<'a> {
             Part::Filter => self.features.values.scale * self.image.values.scale,
             Part::Features => self.image.values.scale * self.filter.values.scale,
         };
-        Expected { value: sum.value as f64 * scale, magnitude: sum.magnitude as f64 * scale, terms: sum.terms }
+        let Scaling { alpha, beta } = self.convolution.scaling;
+        let mut expected =
+            Expected { value: sum.value as f64 * scale * alpha, magnitude: sum.magnitude as f64 * scale * alpha.abs(), terms: sum.terms };
+        if let Some(old) = self.old {
+            let old = f64::from(old.numerators[offset(self.output(), index)]) * old.scale * beta;
+            expected = Expected { value: expected.value + old, magnitude: expected.magnitude + old.abs(), terms: expected.terms + 1 };
+        }
+        expected
     }
 
     /// The place of the image under a tap of a window, unless it is padding.
@@ -337,7 +362,7 @@ impl<'a> Reference<'a> {
             compared += 1;
             outputs.iter().for_each(|output| worst.consider(self.output(), &index, &expected, output));
         }
-        let written = outputs.iter().find_map(|output| check_writes(self.output(), output));
+        let written = outputs.iter().find_map(|output| check_writes(self.output(), output, self.old.is_some()));
         Verdict { error: worst.error, tolerance: worst.tolerance, compared, failure: written.or(worst.failure) }
     }
 
@@ -405,18 +430,19 @@ impl Worst {
     }
 }
 
-/// Whether every element was overwritten, and nothing between or behind them. Answers what is wrong.
-fn check_writes(tensor: &Tensor, output: &[u8]) -> Option<String> {
+/// Whether every element was overwritten, and nothing between or behind them. Answers what is wrong. Elements that had old values were not
+/// poisoned, so nobody can say whether they were written.
+fn check_writes(tensor: &Tensor, output: &[u8], had_values: bool) -> Option<String> {
     match poison_element(tensor.data_type) {
-        &[a] => check_places(tensor, output, [a]),
-        &[a, b] => check_places(tensor, output, [a, b]),
-        &[a, b, c, d] => check_places(tensor, output, [a, b, c, d]),
+        &[a] => check_places(tensor, output, [a], had_values),
+        &[a, b] => check_places(tensor, output, [a, b], had_values),
+        &[a, b, c, d] => check_places(tensor, output, [a, b, c, d], had_values),
         other => Some(format!("no poison of {} bytes", other.len())),
     }
 }
 
 /// As [`check_writes`], for elements of a width: outputs are large, and comparing arrays is much faster than comparing slices.
-fn check_places<const WIDTH: usize>(tensor: &Tensor, output: &[u8], poison: [u8; WIDTH]) -> Option<String> {
+fn check_places<const WIDTH: usize>(tensor: &Tensor, output: &[u8], poison: [u8; WIDTH], had_values: bool) -> Option<String> {
     let (places, _) = output.as_chunks::<WIDTH>();
     let extent = tensor.extent() as usize;
     let (inside, behind) = places.split_at(extent);
@@ -424,6 +450,9 @@ fn check_places<const WIDTH: usize>(tensor: &Tensor, output: &[u8], poison: [u8;
         return Some(format!("{} elements behind the end of the output were overwritten", place + 1));
     }
     if tensor.elements() as usize == extent {
+        if had_values {
+            return None;
+        }
         let unwritten = inside.iter().position(|place| *place == poison);
         return unwritten.map(|place| format!("element at offset {place} of the output was not written"));
     }
@@ -431,7 +460,8 @@ fn check_places<const WIDTH: usize>(tensor: &Tensor, output: &[u8], poison: [u8;
     for number in 0..tensor.elements() as u64 {
         belongs[offset(tensor, &unravel(number, &tensor.dims))] = true;
     }
-    (0..extent).find(|&place| (inside[place] == poison) == belongs[place]).map(|place| {
+    let wrong = |&place: &usize| (inside[place] == poison) == belongs[place] && !(had_values && belongs[place]);
+    (0..extent).find(wrong).map(|place| {
         let what = if belongs[place] { "was not written" } else { "lies in a gap and was overwritten" };
         format!("element at offset {place} of the output {what}")
     })
@@ -485,6 +515,27 @@ mod tests {
         assert_eq!(all(line, &[3, 5], &[1, 10]), [3.0, 30.0, 5.0, 50.0, 0.0]);
         let overlapping = "conv -m trans -n 1 -c 1 -k 1 -H 1 -W 2 -y 1 -x 2";
         assert_eq!(all(overlapping, &[3, 5], &[1, 10]), [3.0, 35.0, 50.0]);
+    }
+
+    #[test]
+    fn old_values_are_added() {
+        let mut c = convolution("conv -n 1 -c 1 -k 1 -H 1 -W 3 -y 1 -x 1");
+        c.scaling = Scaling { alpha: 2.0, beta: -1.0 };
+        // A gap behind every element.
+        c.y.strides = vec![6, 6, 6, 2];
+        let (x, w, old) = (whole(&[1, 2, 3]), whole(&[10]), whole(&[5, 0, 6, 0, 7]));
+        let reference = Reference::new(&c, Direction::Forward, [&x, &w, &old]);
+        let expected: Vec<Expected> = (0..3).map(|n| reference.element(&[0, 0, 0, n])).collect();
+        assert_eq!(expected.iter().map(|e| e.value).collect::<Vec<_>>(), [15.0, 34.0, 53.0]);
+        assert_eq!((expected[0].magnitude, expected[0].terms), (25.0, 2));
+        let mut output = filled(&c.y, &old);
+        assert!(reference.check(std::slice::from_ref(&output)).failure.unwrap().contains("is 5, expected 15"));
+        for (n, expected) in expected.iter().enumerate() {
+            output[n * 8..n * 8 + 4].copy_from_slice(&(expected.value as f32).to_le_bytes());
+        }
+        assert_eq!(reference.check(std::slice::from_ref(&output)).failure, None);
+        output[4] ^= 1;
+        assert!(reference.check(&[output]).failure.unwrap().contains("gap"));
     }
 
     #[test]
@@ -592,9 +643,9 @@ mod tests {
         for place in [0, 1, 3, 4] {
             output[2 * place..][..2].copy_from_slice(&[0, 0]);
         }
-        assert_eq!(check_writes(&tensor, &output), None);
+        assert_eq!(check_writes(&tensor, &output, false), None);
         output[4] = 1;
-        assert!(check_writes(&tensor, &output).unwrap().contains("offset 2 of the output lies in a gap"));
+        assert!(check_writes(&tensor, &output, false).unwrap().contains("offset 2 of the output lies in a gap"));
     }
 
     #[test]

@@ -2,7 +2,11 @@
 //!
 //! Names come from the ABI table; the translation and the checks are the host library's, the same that the shim uses.
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -54,7 +58,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let directions = line.directions()?;
     let convolution = Convolution::from_line(&line)?;
     let translator = rules::load(options.translator.as_deref())?;
-    let capabilities = capabilities(options)?;
+    let capabilities = capabilities(options.capabilities.as_deref())?;
     for direction in directions {
         let decision = decide(&translator, &capabilities, &convolution, direction)?;
         if options.json {
@@ -66,8 +70,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn capabilities(options: &Options) -> Result<Capabilities> {
-    let Some(path) = &options.capabilities else { return Ok(Capabilities::whole_abi()) };
+/// What a backend can express: all of the ABI, or what a file says.
+pub fn capabilities(file: Option<&Path>) -> Result<Capabilities> {
+    let Some(path) = file else { return Ok(Capabilities::whole_abi()) };
     let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
     let file: CapabilitiesFile = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
     Ok(file.into())
@@ -93,7 +98,7 @@ fn decide(translator: &Translator, capabilities: &Capabilities, convolution: &Co
         algorithm: None,
     };
     let problem = Problem::Convolution(problem);
-    Ok(judge(translator.translate(&problem, capabilities), translator, &problem))
+    Ok(judge(translator.translate(&problem, capabilities), translator.description(), &problem))
 }
 
 fn print(line: &Line, direction: Direction, decision: &Decision) {

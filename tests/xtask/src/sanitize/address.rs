@@ -101,7 +101,7 @@ impl<'a> Bench<'a> {
         let reference = self.dist.join("lib/reference");
         let suppressions = build::root().join("tests/xtask/src/sanitize/leaks.txt");
         let mut command = Command::new(program);
-        command.env_clear().env("PATH", "/usr/bin:/bin").env("LD_LIBRARY_PATH", self.prefix().join("lib"));
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &self.folder).env("LD_LIBRARY_PATH", self.prefix().join("lib"));
         command.env("ASAN_OPTIONS", format!("{OPTIONS}:exitcode={FOUND}"));
         command.env("LSAN_OPTIONS", format!("print_suppressions=0:suppressions={}", suppressions.canonicalize()?.display()));
         command.env("MIOPEN_HIPDNN_FORWARDING", if forwarding { "1" } else { "0" });

@@ -68,6 +68,11 @@ pub enum Line {
 
 /// Does the stages, as if the shim lay in that file.
 pub fn serve(stages: &[Stage], shim: Option<&Path>) -> Result<ExitCode> {
+    // Rust's runtime has handlers for these, which swallow a signal that a library sends itself.
+    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+        // SAFETY: sets a disposition that the system provides; there is one thread.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     let settings = Settings::from_process();
     for stage in stages {
         tell(&Line::Begin(*stage))?;
@@ -126,7 +131,7 @@ fn find_hip(settings: &Settings) -> Library<Hip> {
         let indices = 0..i32::try_from(count.unwrap_or(0)).unwrap_or(0);
         let facts = Hip {
             runtime_version: hip.runtime_version(),
-            devices: indices.map(|index| hip.describe_device(index)).collect(),
+            devices: indices.map(|index| hip.device_info(index)).collect(),
             device_error: count.err(),
             program: None,
         };

@@ -166,12 +166,13 @@ fn translator(report: &Report) -> Vec<String> {
     if let Some(error) = &translator.error {
         return vec![format!("none: {error}")];
     }
-    let digest = translator.sha256.as_deref().unwrap_or_default();
+    // Enough to compare by eye; the document has all of it.
+    let digest = translator.sha256.as_deref().and_then(|digest| digest.get(..16)).unwrap_or_default();
+    let contracts: Vec<&str> = translator.contracts.iter().map(|contract| contract.rsplit('/').next().unwrap_or(contract)).collect();
     let name = [translator.name.as_deref(), translator.version.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ");
     vec![
         format!("{name}, {}: {}", translator.source, translator.families.join(", ")),
-        format!("sha256 {digest}"),
-        format!("contract {}", translator.contracts.join(" ")),
+        format!("sha256 {digest}...; contract {}", contracts.join(" ")),
     ]
 }
 

@@ -1,13 +1,14 @@
 //! Files of driver lines: reading them, and choosing what is driven. Nothing is run here.
 //!
-//! A file holds one entry a line: a JSON object with `command` (and `op`, which is `conv` if it is missing), or the command itself;
-//! empty lines and lines that begin with `#` are passed over.
+//! A file holds one entry a line: a JSON object with `command` (and `op`, which is `conv` if it is missing), or with a recorded `problem`,
+//! or the command itself; empty lines and lines that begin with `#` are passed over.
 
 use std::{collections::BTreeMap, fs, num::NonZeroUsize, path::Path, path::PathBuf, thread::available_parallelism};
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
-use serde::Deserialize;
+use hipdnn_host::problem::OwnedProblem;
+use serde::{Deserialize, Serialize};
 
 use super::session::drivable;
 use crate::{
@@ -15,6 +16,7 @@ use crate::{
     convolution::{Convolution, Tensor},
     flags::{Direction, Line},
     output,
+    problems::Drivable,
     reference::width,
 };
 
@@ -83,16 +85,26 @@ impl Profile {
 /// A direction of a line to drive.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// As the file has it.
+    /// As the file has it; a recorded problem for people.
     pub command: String,
-    /// Its words, with this direction only, one iteration unless it gives a number, and with verification.
-    pub words: Vec<String>,
+    /// What a worker is told, see [`Request`].
+    pub request: Request,
     /// The direction.
     pub direction: Direction,
     /// Billions of multiplications.
     pub gmac: f64,
     /// Type of x.
     pub dtype: &'static str,
+}
+
+/// What a worker is told to drive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// The words of a line with one direction only, one iteration unless it gives a number, and with verification.
+    Words(Vec<String>),
+    /// A recorded problem.
+    Problem(OwnedProblem),
 }
 
 /// Why a line is not driven.
@@ -146,6 +158,7 @@ pub struct Selection {
 struct Object {
     op: Option<String>,
     command: Option<String>,
+    problem: Option<OwnedProblem>,
 }
 
 /// Reads a file and chooses.
@@ -186,10 +199,13 @@ fn choose(text: &str, options: &Options) -> Result<Vec<Entry>, Skip> {
     let object = if text.starts_with('{') {
         serde_json::from_str(text).map_err(|error| Skip::Refused(error.to_string()))?
     } else {
-        Object { op: None, command: Some(text.into()) }
+        Object { op: None, command: Some(text.into()), problem: None }
     };
     if object.op.is_some_and(|op| op != options.op) {
         return Err(Skip::Operation);
+    }
+    if let Some(problem) = object.problem {
+        return of_problem(problem, options).map(|entry| vec![entry]);
     }
     let command = object.command.ok_or_else(|| Skip::Refused("no command".into()))?;
     let words = shlex::split(&command).ok_or_else(|| Skip::Refused("quotes that do not end".into()))?;
@@ -205,6 +221,32 @@ fn entries(command: &str, words: &[String], options: &Options) -> Result<Vec<Ent
         return Err(Skip::Direction);
     }
     let convolution = Convolution::from_line(&line).map_err(refused)?;
+    let gmac = within_limits(&convolution, options)?;
+    drivable(&convolution, &line).map_err(refused)?;
+    let entry = |direction| Entry {
+        command: command.to_string(),
+        request: Request::Words(completed(words, &line, direction)),
+        direction,
+        gmac,
+        dtype: output::dtype(line.base),
+    };
+    Ok(directions.into_iter().map(entry).collect())
+}
+
+/// The entry of a recorded problem.
+fn of_problem(problem: OwnedProblem, options: &Options) -> Result<Entry, Skip> {
+    let refused = |usage: Usage| Skip::Refused(usage.0);
+    let Drivable { line, convolution, direction } = Drivable::of(&problem).map_err(refused)?;
+    if !options.direction.is_empty() && !options.direction.contains(&direction) {
+        return Err(Skip::Direction);
+    }
+    let gmac = within_limits(&convolution, options)?;
+    drivable(&convolution, &line).map_err(refused)?;
+    Ok(Entry { command: line.command.clone(), request: Request::Problem(problem), direction, gmac, dtype: output::dtype(line.base) })
+}
+
+/// Billions of multiplications, if there are not too many, nor too many bytes.
+fn within_limits(convolution: &Convolution, options: &Options) -> Result<f64, Skip> {
     let gmac = convolution.multiplications() as f64 / 1e9;
     let bytes: f64 = [&convolution.x, &convolution.w, &convolution.y].map(bytes).iter().sum();
     if gmac > options.max_gmac {
@@ -213,15 +255,7 @@ fn entries(command: &str, words: &[String], options: &Options) -> Result<Vec<Ent
     if bytes / 1e9 > options.max_gb {
         return Err(Skip::Bytes);
     }
-    drivable(&convolution, &line).map_err(refused)?;
-    let entry = |direction| Entry {
-        command: command.to_string(),
-        words: completed(words, &line, direction),
-        direction,
-        gmac,
-        dtype: output::dtype(line.base),
-    };
-    Ok(directions.into_iter().map(entry).collect())
+    Ok(gmac)
 }
 
 fn completed(words: &[String], line: &Line, direction: Direction) -> Vec<String> {
@@ -282,9 +316,27 @@ mod tests {
 
     #[test]
     fn one_iteration_unless_the_line_says_more() {
-        let words = |line: &str| choose(line, &options(&[])).unwrap()[0].words.join(" ");
+        let words = |line: &str| match &choose(line, &options(&[])).unwrap()[0].request {
+            Request::Words(words) => words.join(" "),
+            Request::Problem(problem) => panic!("{problem}"),
+        };
         assert_eq!(words("conv -n 1 -V 0"), "conv -n 1 -V 0 --forw 1 --verify 1 --iter 1");
         assert_eq!(words("conv -n 1 -i 30 -F 4"), "conv -n 1 -i 30 -F 4 --forw 4 --verify 1");
+    }
+
+    #[test]
+    fn recorded_problems_are_entries() {
+        let problem = OwnedProblem::Convolution(Box::new(crate::problems::tests::odd()));
+        let line = serde_json::json!({ "problem": problem, "calls": {} }).to_string();
+        let entries = choose(&line, &options(&[])).unwrap();
+        assert_eq!((entries.len(), &entries[0].request), (1, &Request::Problem(problem.clone())));
+        assert_eq!(entries[0].command, problem.to_string());
+        let none = options(&["--corpus", "f", "--direction", "bwd-data"]);
+        assert_eq!(choose(&line, &none).err(), Some(Skip::Direction));
+        let small = options(&["--corpus", "f", "--max-gmac", "0"]);
+        assert_eq!(choose(&line, &small).err(), Some(Skip::Multiplications));
+        assert!(matches!(skip(&line.replace("float", "double")), Some(Skip::Refused(why)) if why.contains("only translated")));
+        assert!(matches!(skip(&line.replace("\"beta\"", "\"other\"")), Some(Skip::Refused(why)) if why.contains("unknown field")));
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod workers;
 
 use std::{
     io::{Write as _, stdout},
-    path::PathBuf,
+    path::Path,
     process::ExitCode,
 };
 
@@ -22,7 +22,10 @@ use crate::{
     convolution::Convolution,
     flags::{Line, Role},
 };
-use session::{Session, Settings, drivable};
+use session::{Session, drivable};
+
+pub use corpus::{Options as CorpusOptions, Profile};
+pub use session::Settings;
 
 /// Command line of `drive`.
 #[derive(Args)]
@@ -34,8 +37,8 @@ pub struct Options {
     #[command(flatten)]
     settings: Settings,
     #[command(flatten)]
-    corpus: corpus::Options,
-    /// Drive lines from stdin, each a JSON list of words, and answer each with one JSON record
+    corpus: CorpusOptions,
+    /// Drive what stdin asks for, one JSON request a line, and answer each with one JSON record
     #[arg(long, hide = true)]
     worker: bool,
     /// The MIOpenDriver line: base name and flags
@@ -48,7 +51,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     match &options.corpus.corpus {
         _ if options.worker => workers::serve(&options.settings),
         Some(_) if !options.line.is_empty() => Err(Usage("a corpus or a line, not both".into()).into()),
-        Some(file) => drive_corpus(options, file.clone()),
+        Some(file) => drive_corpus(&options.settings, &options.corpus, file, options.json),
         None => drive_line(options),
     }
 }
@@ -81,20 +84,20 @@ fn remark(options: &Options, text: &str) {
 }
 
 /// Drives a file of lines once for each engine profile; fails if any line failed under any.
-fn drive_corpus(options: &Options, file: PathBuf) -> Result<ExitCode> {
-    let selection = corpus::read(&file, &options.corpus)?;
+pub fn drive_corpus(settings: &Settings, options: &CorpusOptions, file: &Path, json: bool) -> Result<ExitCode> {
+    let selection = corpus::read(file, options)?;
     let mut failed = 0;
     let mut out = stdout();
-    if options.json {
+    if json {
         writeln!(out, "{}", summary::selection_json(&selection))?;
     } else {
         writeln!(out, "{}\n", summary::selection(&selection))?;
     }
-    for profile in options.corpus.profiles() {
-        let outcomes = workers::drive(&options.settings, profile, &selection.entries, options.corpus.jobs())?;
+    for profile in options.profiles() {
+        let outcomes = workers::drive(settings, profile, &selection.entries, options.jobs())?;
         let summary = summary::Summary::of(profile.name(), &selection.entries, &outcomes);
         failed += summary.failed();
-        if options.json {
+        if json {
             for outcome in &outcomes {
                 writeln!(out, "{}", outcome.json(profile.name()))?;
             }

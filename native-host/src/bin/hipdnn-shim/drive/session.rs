@@ -10,7 +10,6 @@ use std::{
 
 use anyhow::{Error, Result};
 use clap::{Args, ValueEnum};
-use hipdnn_host::data_type::DataType;
 use miopen_api::convolution_mode;
 
 use crate::{
@@ -25,6 +24,8 @@ use crate::{
 
 /// Names the HIP runtime for the shim; this program must use the same.
 const HIP_VARIABLE: &str = "MIOPEN_HIPDNN_HIP_LIBRARY";
+/// The shim's variable for its disk cache.
+const CACHE_VARIABLE: &str = "MIOPEN_HIPDNN_CACHE";
 /// The number that the GEMM algorithm has in every direction.
 const GEMM: i32 = 0;
 /// The most iterations: every one leaves a line in the trace.
@@ -169,6 +170,10 @@ fn set_environment(settings: &Settings, trace: Option<&Path>) {
             set(name, &path);
         }
     }
+    // A check is one of what is built now, unless somebody asks for what was built before.
+    if env::var_os(CACHE_VARIABLE).is_none() {
+        set(CACHE_VARIABLE, Path::new("off"));
+    }
     if let Some(path) = trace {
         set(trace::VARIABLE, path);
     }
@@ -233,16 +238,19 @@ impl Run<'_> {
         let convolution = self.convolution_descriptor()?;
         let inputs = [&c.x, &c.w, &c.y];
         let result = calls(self.direction).result();
-        // The result has no values: it is poisoned, and computed.
-        let input = |position: usize| if position == result { Values::default() } else { Values::input(inputs[position], position as u64) };
+        // The result has no values, unless it is added to: it is poisoned, and computed.
+        let computed = |position: usize| position == result && c.scaling.beta == 0.0;
+        let input = |position: usize| if computed(position) { Values::default() } else { Values::input(inputs[position], position as u64) };
         let values: [Values; 3] = std::array::from_fn(input);
-        let upload =
-            |position: usize| if position == result { self.poisoned() } else { self.upload(inputs[position].data_type, &values[position]) };
+        let before = if computed(result) { reference::poison(self.result()) } else { reference::filled(self.result(), &values[result]) };
+        let upload = |position: usize| {
+            self.upload(&if position == result { before.clone() } else { values[position].encode(inputs[position].data_type) })
+        };
         let buffers = [upload(0)?, upload(1)?, upload(2)?];
-        let call =
-            Call { direction: self.direction, handle: &handle, convolution: &convolution, tensors: &tensors, buffers: buffers.each_ref() };
+        let (direction, scaling, buffers) = (self.direction, c.scaling, buffers.each_ref());
+        let call = Call { direction, handle: &handle, convolution: &convolution, scaling, tensors: &tensors, buffers };
         let (algorithm, workspace) = self.find(&call, record)?;
-        let outputs = self.measure(&call, algorithm, &workspace, record)?;
+        let outputs = self.measure(&call, algorithm, &workspace, &before, record)?;
         if self.line.integer("verify") != 0 {
             let verdict = Reference::new(c, self.direction, values.each_ref()).check(&outputs);
             record.verified = Some(verdict.failure.is_none());
@@ -265,20 +273,15 @@ impl Run<'_> {
         if c.transposed {
             self.miopen.output_padding(&descriptor, &c.output_pads)?;
         }
+        for (number, value) in &c.attributes {
+            self.miopen.attribute(&descriptor, *number, *value)?;
+        }
         Ok(descriptor)
     }
 
-    fn upload(&self, data_type: DataType, values: &Values) -> Result<Buffer<'_>> {
-        let bytes = values.encode(data_type);
+    fn upload(&self, bytes: &[u8]) -> Result<Buffer<'_>> {
         let buffer = self.hip.allocate(bytes.len())?;
-        buffer.write(&bytes)?;
-        Ok(buffer)
-    }
-
-    fn poisoned(&self) -> Result<Buffer<'_>> {
-        let bytes = reference::poison(self.result());
-        let buffer = self.hip.allocate(bytes.len())?;
-        buffer.write(&bytes)?;
+        buffer.write(bytes)?;
         Ok(buffer)
     }
 
@@ -313,12 +316,11 @@ impl Run<'_> {
         }
     }
 
-    /// The first call, the following ones, and one more on a poisoned output. Answers the outputs of the first and the last.
-    fn measure(&self, call: &Call<'_>, algorithm: i32, workspace: &Buffer<'_>, record: &mut Record) -> Result<Vec<Vec<u8>>> {
+    /// The first call, the following ones, and one more; the output is as `before` in the first and the last, whose outputs are answered.
+    fn measure(&self, call: &Call<'_>, algorithm: i32, workspace: &Buffer<'_>, before: &[u8], record: &mut Record) -> Result<Vec<Vec<u8>>> {
         // Find has written the output.
         let y = call.result();
-        let poison = reference::poison(self.result());
-        y.write(&poison)?;
+        y.write(before)?;
         record.cold_us = Some(self.time(call, algorithm, workspace)?);
         let first = y.read()?;
         let iterations = self.line.integer("iter");
@@ -331,7 +333,7 @@ impl Run<'_> {
         }
         record.warm_us = median(&mut times);
         record.kernel_us = (self.timed() && iterations > 0).then(|| kernel / iterations as f64 * 1000.0);
-        y.write(&poison)?;
+        y.write(before)?;
         self.time(call, algorithm, workspace)?;
         Ok(vec![first, y.read()?])
     }

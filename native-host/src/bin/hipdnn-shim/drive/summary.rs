@@ -170,10 +170,10 @@ fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::corpus::Request, *};
 
     fn entry(dtype: &'static str) -> Entry {
-        Entry { command: format!("{dtype} line"), words: vec![], direction: Direction::Forward, gmac: 0.0, dtype }
+        Entry { command: format!("{dtype} line"), request: Request::Words(vec![]), direction: Direction::Forward, gmac: 0.0, dtype }
     }
 
     #[test]

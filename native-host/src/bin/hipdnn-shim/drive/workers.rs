@@ -18,12 +18,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    corpus::{Entry, Profile},
+    corpus::{Entry, Profile, Request},
     session::{Forwarding, Session, Settings, drivable},
 };
 use crate::{
     convolution::Convolution,
     flags::{Direction, Line},
+    problems::{self, Drivable},
 };
 
 /// The reference backend's variable for the profile.
@@ -83,25 +84,37 @@ impl Outcome {
     }
 }
 
-/// A worker: answers one record for each line of words on stdin.
+/// A worker: answers one record for each request on stdin.
 pub fn serve(settings: &Settings) -> Result<ExitCode> {
     // Nobody would read the answers of a worker whose parent is gone.
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let mut session = Session::open(settings)?;
-    for words in stdin().lock().lines() {
-        let answer = answer(&mut session, &words?).unwrap_or_else(|error| json!({ "failure": format!("{error:#}") }));
+    for request in stdin().lock().lines() {
+        let answer = answer(&mut session, &request?).unwrap_or_else(|error| json!({ "failure": format!("{error:#}") }));
         println!("{answer}");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(session: &mut Session, words: &str) -> Result<Value> {
-    let line = Line::parse(&serde_json::from_str::<Vec<String>>(words)?)?;
-    let convolution = Convolution::from_line(&line)?;
-    drivable(&convolution, &line)?;
-    let direction = *line.directions()?.first().context("no direction")?;
-    Ok(serde_json::to_value(session.drive(&line, &convolution, direction)?)?)
+fn answer(session: &mut Session, request: &str) -> Result<Value> {
+    let record = match serde_json::from_str(request)? {
+        Request::Words(words) => {
+            let line = Line::parse(&words)?;
+            let convolution = Convolution::from_line(&line)?;
+            drivable(&convolution, &line)?;
+            let direction = *line.directions()?.first().context("no direction")?;
+            session.drive(&line, &convolution, direction)?
+        }
+        Request::Problem(problem) => {
+            let Drivable { line, convolution, direction } = Drivable::of(&problem)?;
+            drivable(&convolution, &line)?;
+            let mut record = session.drive(&line, &convolution, direction)?;
+            record.id = problems::id(&problem);
+            record
+        }
+    };
+    Ok(serde_json::to_value(record)?)
 }
 
 /// Drives all lines under a profile; answers the outcomes in the order of the lines.
@@ -152,7 +165,7 @@ fn ask(worker: &mut Option<Worker>, settings: &Settings, profile: Profile, entry
     let alive = worker.take().and_then(Worker::alive);
     let record = match alive.map_or_else(|| Worker::start(settings, profile), Ok) {
         Err(error) => Err(format!("{error:#}")),
-        Ok(mut started) => match started.ask(&entry.words) {
+        Ok(mut started) => match started.ask(&entry.request) {
             Ok(record) => {
                 *worker = Some(started);
                 Ok(record)
@@ -166,7 +179,7 @@ fn ask(worker: &mut Option<Worker>, settings: &Settings, profile: Profile, entry
 /// A process that drives lines.
 struct Worker {
     process: Child,
-    words: ChildStdin,
+    requests: ChildStdin,
     records: Lines<BufReader<ChildStdout>>,
     /// Reads what it says on stderr, and keeps the last of it.
     complaints: JoinHandle<String>,
@@ -178,11 +191,11 @@ impl Worker {
         command.args(["drive", "--worker"]).args(arguments(settings)).env(PROFILE_VARIABLE, profile.name());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().context("starting a worker")?;
-        let words = process.stdin.take().context("no pipe to the worker")?;
+        let requests = process.stdin.take().context("no pipe to the worker")?;
         let records = BufReader::new(process.stdout.take().context("no pipe from the worker")?).lines();
         let stderr = BufReader::new(process.stderr.take().context("no pipe from the worker")?);
         let complaints = thread::spawn(move || stderr.lines().map_while(Result::ok).last().unwrap_or_default());
-        Ok(Self { process, words, records, complaints })
+        Ok(Self { process, requests, records, complaints })
     }
 
     /// The worker, unless it has ended.
@@ -190,9 +203,9 @@ impl Worker {
         matches!(self.process.try_wait(), Ok(None)).then_some(self)
     }
 
-    fn ask(&mut self, words: &[String]) -> Result<Value> {
+    fn ask(&mut self, request: &Request) -> Result<Value> {
         const GONE: &str = "the process that drove it ended";
-        writeln!(self.words, "{}", json!(words)).context(GONE)?;
+        writeln!(self.requests, "{}", serde_json::to_string(request)?).context(GONE)?;
         let record = self.records.next().context(GONE)?.context(GONE)?;
         serde_json::from_str(&record).context("no record")
     }

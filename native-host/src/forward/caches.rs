@@ -1,0 +1,116 @@
+//! The host's caches, put together: which key an answer has, which levels are asked for it, what is kept of it. What the answers mean
+//! is decided in [`super::learn`].
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
+
+use crate::{
+    backend::BackendError,
+    cache::{
+        Disk, EntryKey, Kind, Memory,
+        disk::Options,
+        record::{self, PlanRecord},
+    },
+    capabilities::Capabilities,
+    component::{self, Description},
+    trace::say,
+    translations::Translated,
+};
+
+/// Answers of each kind that are kept in memory, and the bytes that they may take.
+const MAX_ENTRIES: usize = 4096;
+const MAX_TRANSLATION_BYTES: usize = 32 << 20;
+const MAX_PLAN_BYTES: usize = 64 << 20;
+
+/// How a plan is made, as far as the process knows; a failure is not kept.
+pub type PlanAnswer = Result<Arc<PlanRecord>, BackendError>;
+
+/// All caches beyond one handle.
+pub struct Caches {
+    /// Translations, by [`Caches::translation_key`].
+    pub translations: Memory<Translated>,
+    /// How plans are made, by [`Caches::plan_key`].
+    pub plans: Memory<PlanAnswer>,
+    options: Option<Result<Options, String>>,
+    disk: OnceLock<Option<Disk>>,
+    manifest: OnceLock<Description>,
+    failure_said: AtomicBool,
+}
+
+/// What a plan depends on besides graph and alignment.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Equal for two handles, of whichever process, that may share plans.
+    pub text: String,
+    /// Whether that is known: else the text means something in this process only.
+    pub shared: bool,
+}
+
+impl Caches {
+    /// Opens nothing yet. `options` is where the disk cache is: nowhere, if it is off; or why nobody knows.
+    pub fn new(options: Option<Result<Options, String>>) -> Self {
+        Self {
+            translations: Memory::new(MAX_ENTRIES, MAX_TRANSLATION_BYTES),
+            plans: Memory::new(MAX_ENTRIES, MAX_PLAN_BYTES),
+            options,
+            disk: OnceLock::new(),
+            manifest: OnceLock::new(),
+            failure_said: AtomicBool::new(false),
+        }
+    }
+
+    /// The disk cache, opened by the first call that needs it.
+    pub fn disk(&self) -> Option<&Disk> {
+        let open = || match self.options.as_ref()? {
+            Ok(options) => Disk::open(options, |line| self.say_once(&line)),
+            Err(error) => {
+                self.say_once(error);
+                None
+            }
+        };
+        self.disk.get_or_init(open).as_ref()
+    }
+
+    /// The key of a problem's translation by the translator with a digest.
+    pub fn translation_key(translator: &[u8; 32], capabilities: &Capabilities, words: &[u64]) -> EntryKey {
+        let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        EntryKey::new(Kind::Translation, &[component::CONTRACT.as_bytes(), translator, &record::to_bytes(capabilities), &words])
+    }
+
+    /// The key of the plan of a translated problem.
+    pub fn plan_key(translation: &EntryKey, alignment: usize, surroundings: &Surroundings) -> EntryKey {
+        EntryKey::new(Kind::Plan, &[translation.bytes(), &(alignment as u64).to_le_bytes(), surroundings.text.as_bytes()])
+    }
+
+    /// What the translator with a digest says about itself, by way of the disk; `load` asks it.
+    pub fn manifest<E>(&self, translator: &[u8; 32], load: impl FnOnce() -> Result<Description, E>) -> Result<&Description, E> {
+        if let Some(known) = self.manifest.get() {
+            return Ok(known);
+        }
+        let key = EntryKey::new(Kind::Manifest, &[component::CONTRACT.as_bytes(), translator]);
+        let description = match self.disk().and_then(|disk| disk.load(&key)).and_then(|bytes| record::from_bytes(&bytes)) {
+            Some(description) => description,
+            None => {
+                let description = load()?;
+                self.store(&key, &record::to_bytes(&description));
+                description
+            }
+        };
+        Ok(self.manifest.get_or_init(|| description))
+    }
+
+    /// Writes an entry, if there is a disk cache. One line, once, if that fails.
+    pub fn store(&self, key: &EntryKey, payload: &[u8]) {
+        if let Some(Err(error)) = self.disk().map(|disk| disk.store(key, payload)) {
+            self.say_once(&format!("{error}; what is found out is remembered in this process only"));
+        }
+    }
+
+    fn say_once(&self, line: &str) {
+        if !self.failure_said.swap(true, Ordering::Relaxed) {
+            say(line);
+        }
+    }
+}

@@ -1,0 +1,523 @@
+//! Problems that outlive their call, and the JSON that they are written as: everything that a problem holds, so that what is read again is
+//! the same problem, bit for bit. What was read is checked like what a caller sets.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Activation, ActivationMode, ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionProblem, DescriptorError,
+    FusedOperation, FusionProblem, NormalizationMode, Problem, Scaling, TensorDescriptor, TensorLayout,
+};
+use crate::data_type::DataType;
+
+/// A [`Problem`] of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnedProblem {
+    /// A convolution.
+    Convolution(Box<OwnedConvolution>),
+    /// A chain of operations.
+    Fusion(OwnedFusion),
+}
+
+/// A [`ConvolutionProblem`] of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "as in the problem")]
+pub struct OwnedConvolution {
+    pub direction: ConvolutionDirection,
+    pub convolution: ConvolutionDescriptor,
+    pub x: TensorDescriptor,
+    pub w: TensorDescriptor,
+    pub y: TensorDescriptor,
+    #[serde(with = "exact")]
+    pub alpha: f64,
+    #[serde(with = "exact")]
+    pub beta: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<u32>,
+}
+
+/// A [`FusionProblem`] of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "as in the problem")]
+pub struct OwnedFusion {
+    pub input: TensorDescriptor,
+    pub operations: Vec<OwnedOperation>,
+    pub output: TensorDescriptor,
+}
+
+/// A [`FusedOperation`] of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[allow(missing_docs, reason = "as in the operation")]
+pub enum OwnedOperation {
+    Convolution {
+        convolution: ConvolutionDescriptor,
+        w: TensorDescriptor,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        algorithm: Option<u32>,
+        scaling: Scaling,
+    },
+    Addition {
+        tensor: TensorDescriptor,
+        #[serde(with = "exact")]
+        factor: f64,
+    },
+    Bias {
+        tensor: TensorDescriptor,
+        scaling: Scaling,
+    },
+    Normalization {
+        mode: NormalizationMode,
+        parameters: TensorDescriptor,
+        #[serde(with = "exact")]
+        epsilon: f64,
+        scaling: Scaling,
+    },
+    Activation {
+        activation: Activation,
+        scaling: Scaling,
+    },
+    Other(String),
+}
+
+impl OwnedProblem {
+    /// A copy of a problem.
+    pub fn of(problem: &Problem<'_>) -> Self {
+        match problem {
+            Problem::Convolution(problem) => Self::Convolution(Box::new(OwnedConvolution {
+                direction: problem.direction,
+                convolution: problem.convolution.clone(),
+                x: problem.x.clone(),
+                w: problem.w.clone(),
+                y: problem.y.clone(),
+                alpha: problem.alpha,
+                beta: problem.beta,
+                algorithm: problem.algorithm,
+            })),
+            Problem::Fusion(problem) => Self::Fusion(OwnedFusion {
+                input: problem.input.clone(),
+                operations: problem.operations.iter().map(OwnedOperation::of).collect(),
+                output: problem.output.clone(),
+            }),
+        }
+    }
+
+    /// Works on the problem.
+    pub fn with<R>(&self, work: impl FnOnce(&Problem<'_>) -> R) -> R {
+        match self {
+            Self::Convolution(problem) => work(&Problem::Convolution(problem.borrow())),
+            Self::Fusion(problem) => {
+                let operations: Vec<FusedOperation<'_>> = problem.operations.iter().map(OwnedOperation::borrow).collect();
+                work(&Problem::Fusion(FusionProblem { input: &problem.input, operations: &operations, output: &problem.output }))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for OwnedProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.with(|problem| write!(f, "{problem}"))
+    }
+}
+
+impl OwnedConvolution {
+    /// The problem.
+    pub fn borrow(&self) -> ConvolutionProblem<'_> {
+        let Self { direction, ref convolution, ref x, ref w, ref y, alpha, beta, algorithm } = *self;
+        ConvolutionProblem { direction, convolution, x, w, y, alpha, beta, algorithm }
+    }
+}
+
+impl OwnedOperation {
+    fn of(operation: &FusedOperation<'_>) -> Self {
+        match *operation {
+            FusedOperation::Convolution { convolution, w, algorithm, scaling } => {
+                Self::Convolution { convolution: convolution.clone(), w: w.clone(), algorithm, scaling }
+            }
+            FusedOperation::Addition { tensor, factor } => Self::Addition { tensor: tensor.clone(), factor },
+            FusedOperation::Bias { tensor, scaling } => Self::Bias { tensor: tensor.clone(), scaling },
+            FusedOperation::Normalization { mode, parameters, epsilon, scaling } => {
+                Self::Normalization { mode, parameters: parameters.clone(), epsilon, scaling }
+            }
+            FusedOperation::Activation { activation, scaling } => Self::Activation { activation, scaling },
+            FusedOperation::Other(name) => Self::Other(name.to_string()),
+        }
+    }
+
+    fn borrow(&self) -> FusedOperation<'_> {
+        match *self {
+            Self::Convolution { ref convolution, ref w, algorithm, scaling } => {
+                FusedOperation::Convolution { convolution, w, algorithm, scaling }
+            }
+            Self::Addition { ref tensor, factor } => FusedOperation::Addition { tensor, factor },
+            Self::Bias { ref tensor, scaling } => FusedOperation::Bias { tensor, scaling },
+            Self::Normalization { mode, ref parameters, epsilon, scaling } => {
+                FusedOperation::Normalization { mode, parameters, epsilon, scaling }
+            }
+            Self::Activation { activation, scaling } => FusedOperation::Activation { activation, scaling },
+            Self::Other(ref name) => FusedOperation::Other(name),
+        }
+    }
+}
+
+/// How a tensor descriptor is written. What most tensors do not have is left out.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TensorFields {
+    #[serde(rename = "type")]
+    data_type: DataType,
+    dims: Vec<i64>,
+    strides: Vec<i64>,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    vector_length: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    layout: Option<TensorLayout>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cast_type: Option<DataType>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+impl From<TensorDescriptor> for TensorFields {
+    fn from(tensor: TensorDescriptor) -> Self {
+        Self {
+            data_type: tensor.data_type,
+            dims: tensor.dims.into_vec(),
+            strides: tensor.strides.into_vec(),
+            vector_length: tensor.vector_length,
+            layout: tensor.layout,
+            cast_type: tensor.cast_type,
+        }
+    }
+}
+
+impl TryFrom<TensorFields> for TensorDescriptor {
+    type Error = DescriptorError;
+
+    fn try_from(fields: TensorFields) -> Result<Self, DescriptorError> {
+        let TensorFields { data_type, dims, strides, vector_length, layout, cast_type } = fields;
+        Self::new(data_type, cast_type, &dims, &strides, vector_length, layout)
+    }
+}
+
+impl From<ConvolutionDescriptor> for ConvolutionFields {
+    fn from(descriptor: ConvolutionDescriptor) -> Self {
+        descriptor.fields
+    }
+}
+
+impl TryFrom<ConvolutionFields> for ConvolutionDescriptor {
+    type Error = DescriptorError;
+
+    fn try_from(fields: ConvolutionFields) -> Result<Self, DescriptorError> {
+        Self::new(fields)
+    }
+}
+
+/// How an activation is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ActivationFields {
+    mode: ActivationMode,
+    #[serde(with = "exact")]
+    alpha: f64,
+    #[serde(with = "exact")]
+    beta: f64,
+    #[serde(with = "exact")]
+    gamma: f64,
+}
+
+impl From<Activation> for ActivationFields {
+    fn from(Activation { mode, alpha, beta, gamma }: Activation) -> Self {
+        Self { mode, alpha, beta, gamma }
+    }
+}
+
+impl From<ActivationFields> for Activation {
+    fn from(ActivationFields { mode, alpha, beta, gamma }: ActivationFields) -> Self {
+        Self { mode, alpha, beta, gamma }
+    }
+}
+
+/// Numbers that come back bit for bit: as a JSON number where reading that gives the same again, else as their 64 bits in hexadecimal.
+pub(super) mod exact {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Bits(String),
+    }
+
+    /// Whether a reader of JSON gives the number back as it was.
+    fn survives(number: f64) -> bool {
+        let read = serde_json::to_string(&number).ok().and_then(|text| serde_json::from_str::<f64>(&text).ok());
+        read.is_some_and(|read| read.to_bits() == number.to_bits())
+    }
+
+    pub fn serialize<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        if survives(*number) {
+            serializer.serialize_f64(*number)
+        } else {
+            serializer.serialize_str(&format!("0x{:016x}", number.to_bits()))
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        match Written::deserialize(deserializer)? {
+            Written::Number(number) => Ok(number),
+            Written::Bits(text) => {
+                let bits = text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+                bits.map(f64::from_bits).ok_or_else(|| D::Error::custom(format!("{text:?} is no number")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        key::KeyBuffer,
+        problem::{ConvolutionMode, MAX_OPERATIONS, MAX_RANK},
+    };
+
+    /// Numbers that look random (xorshift).
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn next(&mut self) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0
+        }
+
+        fn below(&mut self, limit: usize) -> usize {
+            (self.next() % limit as u64) as usize
+        }
+
+        fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+            values[self.below(values.len())]
+        }
+
+        fn integer(&mut self) -> i64 {
+            match self.below(8) {
+                0 => self.next().cast_signed(),
+                1 => self.one_of(&[i64::MIN, -1, 0, i64::MAX, 1 << 53, (1 << 53) + 1]),
+                _ => 1 + self.below(9) as i64,
+            }
+        }
+
+        /// Any bits at all, and numbers as programs have them.
+        fn scalar(&mut self) -> f64 {
+            match self.below(4) {
+                0 => f64::from_bits(self.next()),
+                1 => self.one_of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 5e-324, f64::MAX, f64::MIN_POSITIVE]),
+                2 => f64::from(f32::from_bits(self.next() as u32)),
+                _ => self.one_of(&[1.0, 0.1, 0.5, 1e-5, 1e300, 1.0 / 3.0]),
+            }
+        }
+
+        fn list(&mut self, length: usize) -> Vec<i64> {
+            (0..length).map(|_| self.integer()).collect()
+        }
+
+        fn some_list(&mut self) -> Vec<i64> {
+            let length = self.below(6);
+            self.list(length)
+        }
+
+        fn data_type(&mut self) -> DataType {
+            use DataType::*;
+            self.one_of(&[
+                Half,
+                Float,
+                Double,
+                BFloat16,
+                Int8,
+                Uint8,
+                Int32,
+                Int64,
+                Boolean,
+                Float8E4M3Fnuz,
+                Float8E5M2Fnuz,
+                Float8E4M3,
+                Float8E5M2,
+                Int8x4,
+                Unrecognized,
+            ])
+        }
+
+        fn tensor(&mut self) -> TensorDescriptor {
+            use TensorLayout::*;
+            let rank = self.below(MAX_RANK + 1);
+            let (dims, strides) = (self.list(rank), self.list(rank));
+            let cast = (self.below(4) == 0).then(|| self.data_type());
+            let layouts = [Nchw, Nhwc, Chwn, Nchwc4, Nchwc8, Chwnc4, Chwnc8, Ncdhw, Ndhwc, Unrecognized];
+            let layout = (self.below(3) == 0).then(|| self.one_of(&layouts));
+            let vector = self.one_of(&[1, 1, 4, 0, u32::MAX]);
+            TensorDescriptor::new(self.data_type(), cast, &dims, &strides, vector, layout).unwrap()
+        }
+
+        fn convolution(&mut self) -> ConvolutionDescriptor {
+            use ConvolutionMode::*;
+            let attributes = self.below(4);
+            ConvolutionDescriptor::new(ConvolutionFields {
+                mode: self.one_of(&[Convolution, Transpose, GroupConv, Depthwise, Unrecognized]),
+                pads: self.some_list(),
+                strides: self.some_list(),
+                dilations: self.some_list(),
+                output_pads: self.some_list(),
+                group_count: self.integer(),
+                attributes: (0..attributes).map(|_| (self.next() as u32, self.integer())).collect(),
+            })
+            .unwrap()
+        }
+
+        fn algorithm(&mut self) -> Option<u32> {
+            let number = self.next() as u32;
+            self.one_of(&[None, Some(0), Some(5), Some(number)])
+        }
+
+        fn scaling(&mut self) -> Scaling {
+            Scaling { alpha: self.scalar(), beta: self.scalar() }
+        }
+
+        fn operation(&mut self) -> OwnedOperation {
+            use ActivationMode::*;
+            let modes = [
+                PassThrough,
+                Logistic,
+                Tanh,
+                Relu,
+                SoftRelu,
+                Absolute,
+                Power,
+                ClippedRelu,
+                LeakyRelu,
+                Elu,
+                Clamp,
+                ActivationMode::Unrecognized,
+            ];
+            let normalizations = [NormalizationMode::PerActivation, NormalizationMode::Spatial, NormalizationMode::Unrecognized];
+            match self.below(6) {
+                0 => OwnedOperation::Convolution {
+                    convolution: self.convolution(),
+                    w: self.tensor(),
+                    algorithm: self.algorithm(),
+                    scaling: self.scaling(),
+                },
+                1 => OwnedOperation::Addition { tensor: self.tensor(), factor: self.scalar() },
+                2 => OwnedOperation::Bias { tensor: self.tensor(), scaling: self.scaling() },
+                3 => OwnedOperation::Normalization {
+                    mode: self.one_of(&normalizations),
+                    parameters: self.tensor(),
+                    epsilon: self.scalar(),
+                    scaling: self.scaling(),
+                },
+                4 => {
+                    let (alpha, beta, gamma) = (self.scalar(), self.scalar(), self.scalar());
+                    let activation = Activation { mode: self.one_of(&modes), alpha, beta, gamma };
+                    OwnedOperation::Activation { activation, scaling: self.scaling() }
+                }
+                _ => OwnedOperation::Other(self.one_of(&["miopenCreateOpX", "", "\"\\\n\u{0}\u{1f600}</script>"]).to_string()),
+            }
+        }
+
+        fn problem(&mut self) -> OwnedProblem {
+            use ConvolutionDirection::*;
+            if self.below(2) == 0 {
+                return OwnedProblem::Convolution(Box::new(OwnedConvolution {
+                    direction: self.one_of(&[Forward, BackwardData, BackwardWeights]),
+                    convolution: self.convolution(),
+                    x: self.tensor(),
+                    w: self.tensor(),
+                    y: self.tensor(),
+                    alpha: self.scalar(),
+                    beta: self.scalar(),
+                    algorithm: self.algorithm(),
+                }));
+            }
+            let operations = self.below(MAX_OPERATIONS + 1);
+            OwnedProblem::Fusion(OwnedFusion {
+                input: self.tensor(),
+                operations: (0..operations).map(|_| self.operation()).collect(),
+                output: self.tensor(),
+            })
+        }
+    }
+
+    /// The words of a problem hold every field bit for bit (NaNs too, which are not equal to themselves). Keys may be too short for them.
+    fn words(problem: &OwnedProblem) -> Vec<u64> {
+        let mut words = Vec::new();
+        problem.with(|problem| problem.words(&mut |more| words.extend_from_slice(more)));
+        words
+    }
+
+    #[test]
+    fn every_problem_comes_back_as_it_was() {
+        let mut numbers = Numbers(0x5eed);
+        for round in 0..20_000 {
+            let problem = numbers.problem();
+            let text = serde_json::to_string(&problem).unwrap();
+            let read: OwnedProblem = serde_json::from_str(&text).unwrap_or_else(|error| panic!("round {round}: {error}: {text}"));
+            assert_eq!(words(&read), words(&problem), "round {round}: {text}");
+            assert_eq!(serde_json::to_string(&read).unwrap(), text, "round {round}");
+            let copied = problem.with(OwnedProblem::of);
+            assert_eq!(words(&copied), words(&problem), "round {round}: {text}");
+            assert!(!problem.to_string().is_empty(), "round {round}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_meant() {
+        let tensor = |dims: &[i64], strides: &[i64]| TensorDescriptor::new(DataType::BFloat16, None, dims, strides, 1, None).unwrap();
+        let fields = ConvolutionFields::initial(ConvolutionMode::Transpose, vec![1], vec![2], vec![1]);
+        let problem = OwnedProblem::Convolution(Box::new(OwnedConvolution {
+            direction: ConvolutionDirection::BackwardWeights,
+            convolution: ConvolutionDescriptor::new(fields).unwrap(),
+            x: tensor(&[2, 3, 4], &[12, 4, 1]),
+            w: tensor(&[3, 5, 2], &[10, 2, 1]),
+            y: tensor(&[2, 5, 7], &[35, 1, 5]),
+            alpha: 1.0,
+            beta: f64::INFINITY,
+            algorithm: Some(5),
+        }));
+        // Written down, so that a change of the format is noticed: files of older versions are read.
+        let text = concat!(
+            r#"{"convolution":{"direction":"backward_weights","convolution":{"mode":"transpose","pads":[1],"strides":[2],"dilations":[1],"#,
+            r#""output_pads":[0],"group_count":1,"attributes":[]},"x":{"type":"bfloat16","dims":[2,3,4],"strides":[12,4,1]},"#,
+            r#""w":{"type":"bfloat16","dims":[3,5,2],"strides":[10,2,1]},"y":{"type":"bfloat16","dims":[2,5,7],"strides":[35,1,5]},"#,
+            r#""alpha":1.0,"beta":"0x7ff0000000000000","algorithm":5}}"#
+        );
+        assert_eq!(serde_json::to_string(&problem).unwrap(), text);
+        assert!(problem.with(|problem| KeyBuffer::default().fill(problem)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let tensor = |more: &str| format!(r#"{{"type":"float","dims":[1],"strides":[1]{more}}}"#);
+        assert!(serde_json::from_str::<TensorDescriptor>(&tensor("")).is_ok());
+        let ranks =
+            |dims: usize, strides: usize| format!(r#"{{"type":"float","dims":{:?},"strides":{:?}}}"#, vec![1; dims], vec![1; strides]);
+        for wrong in
+            [tensor(r#","new":1"#), tensor(r#","layout":"other""#), ranks(17, 17), ranks(2, 3), ranks(0, 0).replace("float", "real")]
+        {
+            assert!(serde_json::from_str::<TensorDescriptor>(&wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["\"0x\"", "\"1.0\"", "null", "\"0x10000000000000000\""] {
+            let scaling = format!(r#"{{"alpha":{wrong},"beta":0}}"#);
+            assert!(serde_json::from_str::<Scaling>(&scaling).is_err(), "{wrong}");
+        }
+    }
+}
