@@ -1,4 +1,4 @@
-//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | onnxruntime | bench | dist | qemu`. Runs cargo and the built
+//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | onnxruntime | sanitize | bench | dist | qemu`. Runs cargo and the built
 //! programs; knows no rule, graph or API.
 
 mod bench;
@@ -11,6 +11,7 @@ mod onnxruntime;
 mod programs;
 mod real_miopen;
 mod resnet;
+mod sanitize;
 
 use std::process::{Command, ExitCode};
 
@@ -57,6 +58,9 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
+    /// Runs the C clients under AddressSanitizer, the host's threads under ThreadSanitizer and the rules under Miri; exit status 3 if there
+    /// is no nightly toolchain for the latter two.
+    Sanitize,
     /// Measures; prints one JSON object for each figure.
     Bench {
         /// Which benchmark.
@@ -74,7 +78,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            ExitCode::from(if error.is::<programs::Unavailable>() { 3 } else { 1 })
+            ExitCode::from(if error.is::<programs::Unavailable>() || error.is::<sanitize::NoNightly>() { 3 } else { 1 })
         }
     }
 }
@@ -89,6 +93,7 @@ fn run(task: Task) -> Result<()> {
         Task::Corpus { write } => corpus::run(&build::dist()?, write),
         Task::RealMiopen => real_miopen::run(),
         Task::Onnxruntime { json } => onnxruntime::run(json),
+        Task::Sanitize => sanitize::run(&build::dist()?),
         Task::Bench { which } => bench::run(which, &build::dist()?),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),
