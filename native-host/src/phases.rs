@@ -43,6 +43,7 @@ phases! {
     Heuristics "heuristics" "asking the backend which engines there are";
     Plan "plan" "building the execution plan";
     FirstExecute "first_execute" "the first execution of a plan: engines may search or compile in it";
+    Measure "measure" "in Find: until the device has done what is measured";
     Execute "execute" "every other execution: until the backend has taken the work";
 }
 

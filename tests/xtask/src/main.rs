@@ -1,13 +1,15 @@
-//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | bench | dist | qemu`. Runs cargo and the built programs; knows
+//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | report-page | bench | dist | qemu`. Runs cargo and the built programs; knows
 //! no rule, graph or API.
 
 mod bench;
 mod build;
 mod cases;
+mod chromium;
 mod corpus;
 mod demo;
 mod licenses;
 mod real_miopen;
+mod report_page;
 mod resnet;
 
 use std::process::{Command, ExitCode};
@@ -49,6 +51,9 @@ enum Task {
     },
     /// Runs Debian's unmodified MIOpen and MIOpenDriver with the shim between them; exit status 3 if the packages cannot be had.
     RealMiopen,
+    /// Makes the page of `hipdnn-shim report` from a real job and looks at it in a headless Chromium: numbers, colours, widths, keyboard;
+    /// pictures go to target/report-page. Exit status 3 without Debian's package chromium.
+    ReportPage,
     /// Measures; prints one JSON object for each figure.
     Bench {
         /// Which benchmark.
@@ -66,7 +71,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            ExitCode::from(if error.is::<real_miopen::Unavailable>() { 3 } else { 1 })
+            ExitCode::from(if error.is::<real_miopen::Unavailable>() || error.is::<chromium::Missing>() { 3 } else { 1 })
         }
     }
 }
@@ -80,6 +85,7 @@ fn run(task: Task) -> Result<()> {
         Task::Parity => cases::parity(&build::dist()?),
         Task::Corpus { write } => corpus::run(&build::dist()?, write),
         Task::RealMiopen => real_miopen::run(),
+        Task::ReportPage => report_page::run(),
         Task::Bench { which } => bench::run(which, &build::dist()?),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),
