@@ -16,7 +16,7 @@ use super::{
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// The most problems in the table of all; the JSON form has the rest.
-const PROBLEMS_SHOWN: usize = 100;
+const PROBLEMS_SHOWN: usize = 40;
 /// The most problems under one rule.
 const BEHIND_A_RULE: usize = 12;
 
@@ -222,7 +222,7 @@ fn failures(report: &Report) -> Html {
     let problem =
         |problem: &Problem| html!("<li>{} × {}: {}</li>", counted(problem.counters.failed), code(&problem.call), code(&problem.text));
     html!(
-        "<div class=\"alarm\"><b>{} call{} failed in hipDNN.</b> The program got an error for each: this comes before anything below.<details><summary>problems</summary><ul>{}</ul></details></div>",
+        "<div class=\"alarm\"><b>{} call{} failed in hipDNN.</b> The program got an error for each: this comes before anything below.<details open><summary>problems</summary><ul>{}</ul></details></div>",
         counted(report.total.failed),
         Html::raw(if report.total.failed == 1 { "" } else { "s" }),
         Html::join(report.failures.iter().take(BEHIND_A_RULE).map(problem)),
@@ -570,7 +570,7 @@ fn caches(report: &Report) -> Html {
         numeric("In memory"),
         numeric("On disk"),
         numeric("Built"),
-        numeric("Not built"),
+        numeric("Found"),
     ];
     let rows = report.caches().map(|(name, meaning, levels)| {
         let all = levels.total();
@@ -597,7 +597,10 @@ fn caches(report: &Report) -> Html {
         ]
     });
     let hint = "Where plans and translations came from: memory, disk, or made anew. Memory first, as calls look for them.";
-    section("caches", "Caches", hint, table("caches", "Caches", COLUMNS, rows))
+    let legend = [("served", "in memory"), ("native", "on disk"), ("declined", "built")];
+    let legend = legend.map(|(class, words)| html!("<li><i class=\"{}\"></i>{}</li>", Html::raw(class), Html::raw(words)));
+    let legend = html!("<ul class=\"legend\">{}</ul>", Html::join(legend));
+    section("caches", "Caches", hint, html!("{}{}", table("caches", "Caches", COLUMNS, rows), legend))
 }
 
 fn problems(report: &Report) -> Html {
