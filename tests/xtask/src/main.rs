@@ -1,15 +1,16 @@
-//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | onnxruntime | sanitize | bench | dist | qemu`. Runs cargo and the built
-//! programs; knows no rule, graph or API.
+//! The front door: `cargo xtask <task>`; `--help` lists the tasks. Runs cargo and the built programs; knows no rule, graph or API.
 
 mod bench;
 mod build;
 mod cases;
+mod chromium;
 mod corpus;
 mod demo;
 mod licenses;
 mod onnxruntime;
 mod programs;
 mod real_miopen;
+mod report_page;
 mod resnet;
 mod sanitize;
 
@@ -61,6 +62,9 @@ enum Task {
     /// Runs the C clients under AddressSanitizer, the host's threads under ThreadSanitizer and the rules under Miri; exit status 3 if there
     /// is no nightly toolchain for the latter two.
     Sanitize,
+    /// Makes the page of `hipdnn-shim report` from a real job and looks at it in a headless Chromium: numbers, colours, widths, keyboard;
+    /// pictures go to target/report-page. Exit status 3 without Debian's package chromium.
+    ReportPage,
     /// Measures; prints one JSON object for each figure.
     Bench {
         /// Which benchmark.
@@ -78,7 +82,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            ExitCode::from(if error.is::<programs::Unavailable>() || error.is::<sanitize::NoNightly>() { 3 } else { 1 })
+            let missing = error.is::<programs::Unavailable>() || error.is::<sanitize::NoNightly>() || error.is::<chromium::Missing>();
+            ExitCode::from(if missing { 3 } else { 1 })
         }
     }
 }
@@ -94,6 +99,7 @@ fn run(task: Task) -> Result<()> {
         Task::RealMiopen => real_miopen::run(),
         Task::Onnxruntime { json } => onnxruntime::run(json),
         Task::Sanitize => sanitize::run(&build::dist()?),
+        Task::ReportPage => report_page::run(),
         Task::Bench { which } => bench::run(which, &build::dist()?),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),
