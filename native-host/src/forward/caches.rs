@@ -15,8 +15,10 @@ use crate::{
     },
     capabilities::Capabilities,
     component::{self, Description},
+    phases::{Phase, Phases},
     trace::say,
     translations::Translated,
+    validate::ValidatedGraph,
 };
 
 /// Answers of each kind that are kept in memory, and the bytes that they may take.
@@ -79,31 +81,44 @@ impl Caches {
         EntryKey::new(Kind::Translation, &[component::CONTRACT.as_bytes(), translator, &record::to_bytes(capabilities), &words])
     }
 
-    /// The key of the plan of a translated problem.
-    pub fn plan_key(translation: &EntryKey, alignment: usize, surroundings: &Surroundings) -> EntryKey {
-        EntryKey::new(Kind::Plan, &[translation.bytes(), &(alignment as u64).to_le_bytes(), surroundings.text.as_bytes()])
+    /// The key of a graph's plan. Whichever problems and translators come to the same graph share it.
+    pub fn plan_key(graph: &ValidatedGraph, alignment: usize, surroundings: &Surroundings) -> EntryKey {
+        let graph = record::to_bytes(&(graph.tensors(), graph.nodes(), graph.types()));
+        EntryKey::new(Kind::Plan, &[&graph, &(alignment as u64).to_le_bytes(), surroundings.text.as_bytes()])
     }
 
-    /// What the translator with a digest says about itself, by way of the disk; `load` asks it.
-    pub fn manifest<E>(&self, translator: &[u8; 32], load: impl FnOnce() -> Result<Description, E>) -> Result<&Description, E> {
+    /// What the translator with a digest says about itself, by way of the disk; `ask` asks it.
+    pub fn manifest<E>(
+        &self,
+        translator: &[u8; 32],
+        ask: impl FnOnce(&mut Phases) -> Result<Description, E>,
+        phases: &mut Phases,
+    ) -> Result<&Description, E> {
         if let Some(known) = self.manifest.get() {
             return Ok(known);
         }
         let key = EntryKey::new(Kind::Manifest, &[component::CONTRACT.as_bytes(), translator]);
-        let description = match self.disk().and_then(|disk| disk.load(&key)).and_then(|bytes| record::from_bytes(&bytes)) {
+        let description = match self.load(&key, phases).and_then(|bytes| record::from_bytes(&bytes)) {
             Some(description) => description,
             None => {
-                let description = load()?;
-                self.store(&key, &record::to_bytes(&description));
+                let description = ask(phases)?;
+                self.store(&key, &record::to_bytes(&description), phases);
                 description
             }
         };
         Ok(self.manifest.get_or_init(|| description))
     }
 
+    /// What the disk cache has for a key, if there is one.
+    pub fn load(&self, key: &EntryKey, phases: &mut Phases) -> Option<Vec<u8>> {
+        let disk = self.disk()?;
+        phases.time(Phase::CacheRead, || disk.load(key))
+    }
+
     /// Writes an entry, if there is a disk cache. One line, once, if that fails.
-    pub fn store(&self, key: &EntryKey, payload: &[u8]) {
-        if let Some(Err(error)) = self.disk().map(|disk| disk.store(key, payload)) {
+    pub fn store(&self, key: &EntryKey, payload: &[u8], phases: &mut Phases) {
+        let Some(disk) = self.disk() else { return };
+        if let Err(error) = phases.time(Phase::CacheWrite, || disk.store(key, payload)) {
             self.say_once(&format!("{error}; what is found out is remembered in this process only"));
         }
     }

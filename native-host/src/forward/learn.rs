@@ -50,7 +50,7 @@ impl<'a> Work<'a> {
         self.look_at_memory();
         let translation = Caches::translation_key(&component::EMBEDDED_DIGEST, &backend.capabilities, key.words());
         let known = match self.translate(backend, problem, &translation)? {
-            Translated::Graph(graph) => self.plan(backend, &graph, &translation, alignment)?,
+            Translated::Graph(graph) => self.plan(backend, &graph, alignment)?,
             Translated::Declined(declined) => Known::Declined(declined),
         };
         Ok(self.bound.insert(key.words(), key.hash(), alignment, known))
@@ -73,8 +73,7 @@ impl<'a> Work<'a> {
 
     fn translate_anew(&mut self, backend: &Backend, problem: &Problem<'_>, key: &EntryKey) -> Result<Built<Translated>, Stop> {
         let host = self.host;
-        let stored = self.phases.time(Phase::CacheRead, || host.caches.disk().and_then(|disk| disk.load(key)));
-        if let Some(bytes) = stored
+        if let Some(bytes) = host.caches.load(key, &mut self.phases)
             && let Some(record) = record::from_bytes::<TranslationRecord>(&bytes)
         {
             let manifest = self.manifest()?;
@@ -89,7 +88,7 @@ impl<'a> Work<'a> {
         let judged = self.phases.time(Phase::Validate, || judge(reply, translator.description(), problem));
         // A fault of the translator is no answer that another process should be told.
         if !judged.as_ref().is_err_and(is_fault) {
-            self.phases.time(Phase::CacheWrite, || host.caches.store(key, &bytes));
+            host.caches.store(key, &bytes, &mut self.phases);
             // The next process then needs no translator to know what the answer means.
             self.manifest()?;
         }
@@ -106,10 +105,19 @@ impl<'a> Work<'a> {
 
     fn manifest(&mut self) -> Result<&'a Description, Stop> {
         let host = self.host;
-        host.caches.manifest(&component::EMBEDDED_DIGEST, || Ok(self.translator()?.description().clone()))
+        host.caches.manifest(
+            &component::EMBEDDED_DIGEST,
+            |phases| {
+                // Loaded already, unless only the manifest was lost.
+                let loading = host.translator.get().is_none();
+                let translator = if loading { phases.time(Phase::Translator, || host.translator()) } else { host.translator() };
+                Ok(translator?.description().clone())
+            },
+            &mut self.phases,
+        )
     }
 
-    fn plan(&mut self, backend: &Backend, graph: &ValidatedGraph, translation: &EntryKey, alignment: usize) -> Result<Known, Stop> {
+    fn plan(&mut self, backend: &Backend, graph: &ValidatedGraph, alignment: usize) -> Result<Known, Stop> {
         if backend.hip.is_capturing(self.state.stream()) {
             return Err(Stop::Host(HostRule::CaptureCold, "the plan is not built yet".into()));
         }
@@ -119,7 +127,7 @@ impl<'a> Work<'a> {
         let Some((handle, surroundings)) = self.bound.hipdnn() else {
             return Err(Stop::Host(HostRule::BackendUnavailable, "no hipDNN handle".into()));
         };
-        let key = Caches::plan_key(translation, alignment, surroundings);
+        let key = Caches::plan_key(graph, alignment, surroundings);
         let shared = surroundings.shared;
         let mut maker = PlanMaker { caches: &self.host.caches, graph, handle, alignment, phases: &mut self.phases, plan: None };
         let (answer, level) = maker.caches.plans.get_or_build(key.digest(), || maker.make(&key, shared));
@@ -209,8 +217,7 @@ impl PlanMaker<'_> {
     /// Finds out how the plan is made, and makes it. What other processes may use is written down (`shared`).
     fn make(&mut self, key: &EntryKey, shared: bool) -> Built<PlanAnswer> {
         let caches = self.caches;
-        let disk = shared.then(|| caches.disk()).flatten();
-        if let Some(bytes) = self.phases.time(Phase::CacheRead, || disk.and_then(|disk| disk.load(key)))
+        if let Some(bytes) = shared.then(|| caches.load(key, self.phases)).flatten()
             && let Some(record) = record::from_bytes::<PlanRecord>(&bytes)
             && self.follow(&record)
         {
@@ -227,7 +234,7 @@ impl PlanMaker<'_> {
         };
         let bytes = record::to_bytes(&record);
         if shared {
-            self.phases.time(Phase::CacheWrite, || caches.store(key, &bytes));
+            caches.store(key, &bytes, self.phases);
         }
         Built { keep: Some(size_in_memory(&bytes)), value: Ok(Arc::new(record)), level: Level::Built }
     }

@@ -289,7 +289,7 @@ fn a_folder_that_cannot_be_written_is_still_read() {
     assert_eq!(known.line("right"), "right 1", "{known:?}");
     // What has nothing to write has nothing to complain about.
     for (finished, level, messages) in [(&known, "disk", 0), (&unknown, "built", 1)] {
-        let traced = finished.stderr.lines().find(|line| line.starts_with('{')).unwrap();
+        let traced = finished.stderr.lines().find(|line| line.starts_with('{') && line.contains("\"call\"")).unwrap();
         assert_eq!(serde_json::from_str::<Value>(traced).unwrap()["plan"], level, "{finished:?}");
         assert_eq!(finished.messages().len(), messages, "{finished:?}");
         assert!(finished.messages().iter().all(|message| message.contains("cannot be written")), "{finished:?}");
@@ -573,5 +573,6 @@ fn lines_that_were_run_once_are_warm_in_every_job() {
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.stdout.contains("plans and"), "{done:?}");
     let job = jobs.job("plain");
-    assert_eq!(job.levels(), ("disk", "disk"), "{:?}", job.cold);
+    // The client names another algorithm than the tool: the translator may look at it, the plan does not depend on it.
+    assert_eq!(job.levels(), ("built", "disk"), "{:?}", job.cold);
 }
