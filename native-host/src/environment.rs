@@ -13,6 +13,9 @@ use crate::{
 /// What the disk cache may take if nobody says.
 const DEFAULT_CACHE_BYTES: u64 = 1 << 30;
 
+/// Failures in a row that turn an entry point off if nobody says.
+const DEFAULT_MAX_FAILURES: u32 = 100;
+
 /// hipDNN's own variables that decide which engine it chooses. They are part of what a plan depends on; nothing else is done with them.
 const BACKEND_CHOICES: &[&str] = &[
     "HIPDNN_HEUR_POLICY_ORDER",
@@ -90,6 +93,7 @@ variables! {
     CACHE_MAX_BYTES "MIOPEN_HIPDNN_CACHE_MAX_BYTES" "room for its entries; those not used for longest go (default 1073741824)";
     XDG_CACHE_HOME "XDG_CACHE_HOME" "without MIOPEN_HIPDNN_CACHE_DIR, the cache is hipdnn-shim in here";
     HOME "HOME" "or in .cache in here";
+    MAX_FAILURES "MIOPEN_HIPDNN_MAX_FAILURES" "so many failed calls in a row turn an entry point off (default 100; 0: never)";
     STRICT "MIOPEN_HIPDNN_STRICT" "declined calls return miopenStatusUnsupportedOp instead of going to native";
 }
 
@@ -138,6 +142,8 @@ pub struct Settings {
     pub deterministic: bool,
     /// Build failures fall back to native.
     pub fallback: bool,
+    /// So many failures in a row turn an entry point off; 0: never.
+    pub max_failures: u32,
     /// Declines are returned instead of going to native.
     pub strict: bool,
     /// Where the disk cache is: nowhere, if it is off; or why that is not known.
@@ -180,6 +186,7 @@ impl Settings {
         settings.find_both = settings.one_of(FIND, text(FIND), &["deferred", "both"]) == 1;
         settings.deterministic = text(DETERMINISTIC).is_some_and(|value| truth(&value) == Some(true));
         settings.fallback = settings.word(ON_ERROR, text(ON_ERROR), "fallback");
+        settings.max_failures = settings.number(MAX_FAILURES, text(MAX_FAILURES), DEFAULT_MAX_FAILURES);
         settings.strict = settings.switch(STRICT, text(STRICT), false);
         settings.cache = if secure { None } else { settings.cache_options(&text) };
         let choices = BACKEND_CHOICES.iter().filter_map(|name| Some(format!("{name}={:?}", text(name)?)));
@@ -190,12 +197,7 @@ impl Settings {
     fn cache_options(&mut self, text: &impl Fn(&str) -> Option<OsString>) -> Option<Result<Options, String>> {
         let mode = self.one_of(CACHE, text(CACHE), &["rw", "ro", "off"]);
         let path = |name: &str| text(name).map(PathBuf::from);
-        let max_bytes = text(CACHE_MAX_BYTES).map_or(DEFAULT_CACHE_BYTES, |value| {
-            value.to_str().and_then(|value| value.parse().ok()).unwrap_or_else(|| {
-                self.warnings.push(format!("{CACHE_MAX_BYTES}={value:?} is no number of bytes; taken as {DEFAULT_CACHE_BYTES}"));
-                DEFAULT_CACHE_BYTES
-            })
-        });
+        let max_bytes = self.number(CACHE_MAX_BYTES, text(CACHE_MAX_BYTES), DEFAULT_CACHE_BYTES);
         let folder = path(CACHE_DIR).or_else(|| default_path(path(XDG_CACHE_HOME).as_deref(), path(HOME).as_deref()));
         let options = |path| Options { path, writes: mode == 0, below: text(CACHE_BELOW).map(PathBuf::from), max_bytes };
         let nowhere = || format!("no folder for the disk cache: {HOME} says none; set {CACHE_DIR}, or {CACHE}=off");
@@ -282,6 +284,14 @@ impl Settings {
         found.unwrap_or_else(|| {
             self.warnings.push(format!("{name}={value:?} is none of {}; taken as {}", words.join(", "), words[0]));
             0
+        })
+    }
+
+    fn number<T: std::str::FromStr + Copy + std::fmt::Display>(&mut self, name: &str, value: Option<OsString>, default: T) -> T {
+        let Some(value) = value else { return default };
+        value.to_str().and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| {
+            self.warnings.push(format!("{name}={value:?} is no such number; taken as {default}"));
+            default
         })
     }
 

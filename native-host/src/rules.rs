@@ -47,6 +47,7 @@ host_rules! {
     BackendUnavailable "host.backend.unavailable" "hipDNN or HIP cannot be used in this process";
     BackendUnsupported "host.backend.unsupported" "no engine of the backend takes the graph";
     BackendBuildFailed "host.backend.build-failed" "building the plan failed, for a query that native answers too, or with MIOPEN_HIPDNN_ON_ERROR=fallback";
+    CircuitOpen "host.circuit.open" "hipDNN failed so many calls of this entry point in a row that it is not asked any more";
     TranslatorUnavailable "host.translator.unavailable" "the translator cannot be loaded";
     TranslatorFamily "host.translator.family" "the translator does not translate this family";
     TranslatorTrap "host.translator.trap" "the translator trapped or exceeded its fuel, stack or memory";

@@ -1,5 +1,5 @@
-/* The functions of rocBLAS that MIOpen calls, for machines without a GPU. Handles and settings work; whatever would compute says so and
- * fails, because a stand-in that pretended to would let wrong numbers pass. */
+/* The functions of rocBLAS that MIOpen and ONNX Runtime have, for machines without a GPU. Handles and settings work; whatever would compute
+ * says so and fails, because a stand-in that pretended to would let wrong numbers pass. */
 #include <stdio.h>
 
 enum { success = 0, internal_error = 6 };
@@ -27,6 +27,12 @@ int rocblas_get_atomics_mode(void *handle, int *mode) {
 ACCEPTS(rocblas_destroy_handle)
 ACCEPTS(rocblas_set_stream)
 ACCEPTS(rocblas_set_atomics_mode)
+REFUSES(rocblas_dgemm)
+REFUSES(rocblas_dgemm_batched)
+REFUSES(rocblas_dgemm_strided_batched)
+REFUSES(rocblas_gemm_batched_ex)
 REFUSES(rocblas_gemm_ex)
 REFUSES(rocblas_gemm_strided_batched_ex)
+REFUSES(rocblas_get_stream)
+REFUSES(rocblas_get_version_string)
 REFUSES(rocblas_sgemv)

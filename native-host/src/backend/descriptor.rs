@@ -149,7 +149,8 @@ impl Handle {
         Some(buffers.iter().take(count).map(|bytes| PathBuf::from(text(bytes))).collect())
     }
 
-    pub(crate) fn library(&self) -> &'static Library {
+    /// The library that it is of.
+    pub fn library(&self) -> &'static Library {
         self.library
     }
 }

@@ -4,6 +4,7 @@
 //! Warm: key → the handle's plan → variant pack → execute. Cold: … → translation → validation → plan → the same. A decline leaves
 //! the call exactly as it came. After the backend was asked to execute, native must not see the call.
 
+mod breaker;
 mod caches;
 mod census;
 mod execute;
@@ -16,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::caches::Caches;
+use self::{breaker::Breaker, caches::Caches};
 pub use self::caches::Surroundings;
 use crate::{
     backend::{BackendError, Library},
@@ -128,6 +129,7 @@ pub struct Host {
     /// Set when a hipDNN handle was refused: then forwarding is over for this process.
     given_up: OnceLock<()>,
     caches: Caches,
+    breaker: Breaker,
     native_identity: NativeIdentity,
     native: OnceLock<Option<String>>,
     handles: Mutex<Vec<Weak<HandleState>>>,
@@ -148,6 +150,7 @@ impl Host {
         let measures = settings.trace.is_some() || settings.stats.is_some() || settings.timing;
         Self {
             caches: Caches::new(settings.cache.clone()),
+            breaker: Breaker::new(settings.max_failures),
             native_identity,
             native: OnceLock::new(),
             settings,
@@ -339,6 +342,10 @@ impl<'a> Work<'a> {
 
     /// The plan of a problem, found or built; an error if it is known, or found out, to have none.
     fn locate(&mut self, problem: &Problem<'_>, alignment: usize) -> Result<usize, Stop> {
+        if self.host.breaker.is_open(self.entry_point) {
+            let message = format!("{} calls in a row failed", self.host.settings.max_failures);
+            return Err(Stop::Host(HostRule::CircuitOpen, message));
+        }
         let mut key = KeyBuffer::default();
         if !key.fill(problem) {
             return Err(Stop::Host(HostRule::ProblemSize, "its key is too long".into()));
@@ -396,6 +403,7 @@ impl<'a> Work<'a> {
     }
 
     fn served(&mut self, index: usize, time: Option<Duration>) -> Outcome {
+        self.host.breaker.served(self.entry_point);
         self.count(Ending::Served, time);
         if self.host.is_watched() {
             let plan = self.bound.parts(index).map(|(_, ready, _)| (ready.plan.engine(), ready.notes.clone()));
@@ -426,6 +434,10 @@ impl<'a> Work<'a> {
 
     fn failed(&mut self, error: BackendError, time: Option<Duration>) -> Outcome {
         self.count(Ending::Failed, time);
+        if self.host.breaker.failed(self.entry_point) {
+            let (call, times) = (self.entry_point, self.host.settings.max_failures);
+            say(&format!("hipDNN failed {times} calls of {call} in a row, the last with {error}; from now on they go to native MIOpen"));
+        }
         if self.host.is_watched() {
             let message = error.to_string();
             self.say_lines("failed", &message, time);

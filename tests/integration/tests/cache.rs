@@ -514,3 +514,64 @@ fn there_is_only_so_much_room() {
     assert!(!leftover.exists() && !oldest.exists());
     assert_eq!(jobs.entries("plans").len(), before);
 }
+
+fn tool(jobs: &Jobs, arguments: &[&str]) -> Finished {
+    let mut command = Command::new(dist().join("bin/hipdnn-shim"));
+    command.args(["cache"]).args(arguments).env_remove("HOME").env_remove("XDG_CACHE_HOME").envs(variables(jobs));
+    Finished::from(command.output().unwrap())
+}
+
+/// The tool's verbs over a cache that a job left.
+#[test]
+fn the_tool_counts_checks_packs_and_clears() {
+    let jobs = Jobs::new();
+    let cache = jobs.cache();
+    assert_eq!(tool(&jobs, &["path"]).stdout.trim(), cache.to_str().unwrap());
+    let nothing: Value = serde_json::from_str(&tool(&jobs, &["stats", "--json"]).stdout).unwrap();
+    assert_eq!((&nothing["bytes"], cache.exists()), (&0.into(), false));
+    jobs.job("plain");
+    jobs.job("alpha");
+    let stats: Value = serde_json::from_str(&tool(&jobs, &["stats", "--json"]).stdout).unwrap();
+    let counted: Vec<_> = ["manifests", "translations", "plans", "compiled"].map(|kind| stats["kinds"][kind]["entries"].as_u64()).into();
+    assert_eq!(counted, [Some(1), Some(2), Some(2), Some(0)], "{stats}");
+    // A pack of one cache is another cache, without the bytes of plans.
+    let pack = jobs.folder.path().join("pack");
+    let pack = pack.to_str().unwrap();
+    assert!(tool(&jobs, &["pack", "-o", pack]).stdout.contains("packed 5 entries"));
+    let other = jobs.folder.path().join("other");
+    let other = other.to_str().unwrap();
+    assert!(tool(&jobs, &["unpack", "--dir", other, pack]).stdout.contains("took 5 entries"));
+    let unpacked = jobs.job_of(jobs.run().env("MIOPEN_HIPDNN_CACHE_DIR", other), "plain");
+    assert_eq!(unpacked.levels(), ("disk", "disk"));
+    assert!(!unpacked.asked_for_engines() && !unpacked.backend.contains("Deserialize"), "{}", unpacked.backend);
+    // Damage is told, and can be removed.
+    assert_eq!(tool(&jobs, &["verify"]).code, Some(0));
+    let entry = jobs.entries("plans")[0].clone();
+    fs::write(&entry, "x").unwrap();
+    let found = tool(&jobs, &["verify"]);
+    assert!(found.code == Some(1) && found.stdout.contains("4 entries are whole, 1 are not"), "{found:?}");
+    assert_eq!((tool(&jobs, &["verify", "--remove"]).code, entry.exists()), (Some(0), false));
+    assert!(tool(&jobs, &["prune", "--max-bytes", "0"]).stdout.contains("removed 4 entries"));
+    fs::write(cache.join("v1/tmp/leftover"), "").unwrap();
+    assert!(tool(&jobs, &["clear"]).stdout.contains("removed 0 entries") && !cache.join("v1/tmp/leftover").exists());
+    // Mistakes say what is wrong.
+    fs::write(pack, "no pack").unwrap();
+    let refused = tool(&jobs, &["unpack", pack]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("no pack") || refused.stderr.contains("cut off"), "{refused:?}");
+    let missing = tool(&jobs, &["verify", "--dir", "/nonexistent"]);
+    assert!(missing.code == Some(1) && missing.stderr.contains("/nonexistent"), "{missing:?}");
+}
+
+#[test]
+fn lines_that_were_run_once_are_warm_in_every_job() {
+    let jobs = Jobs::new();
+    let lines = jobs.folder.path().join("lines");
+    // The client's own problem, and one that is declined.
+    let problem = "conv -n 2 -c 3 -H 5 -W 5 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1";
+    fs::write(&lines, format!("{problem}\n{problem} -m trans -k 3\n")).unwrap();
+    let done = tool(&jobs, &["prewarm", "--jobs", "2", lines.to_str().unwrap()]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.contains("plans and"), "{done:?}");
+    let job = jobs.job("plain");
+    assert_eq!(job.levels(), ("disk", "disk"), "{:?}", job.cold);
+}

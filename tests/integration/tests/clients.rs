@@ -326,3 +326,69 @@ fn the_statistics_file_replaces_regular_files_only() {
     assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
     assert_eq!(finished.messages().len(), 1, "{:?}", finished.messages());
 }
+
+// V62 of the case list: each of a thousand calls of one problem.
+#[test]
+fn what_the_backend_does_not_take_is_found_out_once_and_what_it_fails_is_not() {
+    let counted = |fault: &str| {
+        let (stats, log) = (file("v62.stats"), file("v62.backend"));
+        let run = CONVOLUTION.run().forwarding().env("REFERENCE_HIPDNN_FAULT", fault).env("REFERENCE_HIPDNN_LOG", &log);
+        let run = run.env("MIOPEN_HIPDNN_MAX_FAILURES", "0");
+        let finished = run.env("MIOPEN_HIPDNN_STATS", &stats).output(&["many"]).unwrap();
+        let stats: serde_json::Value = serde_json::from_str(&logged(&stats)).unwrap();
+        (stats["calls"]["miopenConvolutionForward"].clone(), logged(&log), finished)
+    };
+    for kind in ["OPERATIONGRAPH", "ENGINEHEUR", "EXECUTION_PLAN"] {
+        let (counts, log, finished) = counted(&format!("hipdnnBackendFinalize@{kind}=NOT_SUPPORTED"));
+        right(&finished);
+        assert_eq!(counts["declined"]["host.backend.unsupported"], 1000, "{kind}: {counts}");
+        assert_eq!((&counts["served"], &counts["failed"]), (&0.into(), &0.into()), "{kind}: {counts}");
+        assert_eq!(log.lines().filter(|line| line.starts_with(&format!("hipdnnBackendFinalize({kind})"))).count(), 1, "{kind}");
+    }
+    let (counts, log, finished) = counted("hipdnnBackendExecute=EXECUTION_FAILED");
+    assert!(finished.line("status").starts_with("status 5 ([hipDNN-forwarded]"), "{finished:?}");
+    assert_eq!((&counts["failed"], &counts["served"]), (&1000.into(), &0.into()), "{counts}");
+    assert_eq!(log.lines().filter(|line| line.starts_with("hipdnnBackendExecute")).count(), 1000);
+}
+
+/// A warm call enters the system for nothing of ours.
+#[test]
+fn warm_calls_enter_no_system_call() {
+    let log = file("quiet.strace");
+    let mut command = std::process::Command::new("strace");
+    command.args(["-f", "-qq", "-o"]).arg(&log).arg(CONVOLUTION.file()).arg("quiet");
+    // What is queued would wake the stream's thread, which is HIP's business.
+    command.env("REFERENCE_HIPDNN_DISCARD", "1").env("MIOPEN_HIPDNN_FORWARDING", "1").env("MIOPEN_HIPDNN_CACHE", "off");
+    command.env("LD_LIBRARY_PATH", dist().join("lib"));
+    for (name, library) in [("NATIVE", "libMIOpen_private.so.1"), ("BACKEND", "libhipdnn_backend.so"), ("HIP", "libamdhip64.so.7")] {
+        command.env(format!("MIOPEN_HIPDNN_{name}_LIBRARY"), reference(library));
+    }
+    let finished = Finished::from(command.output().expect("strace is needed"));
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let log = logged(&log);
+    let lines: Vec<&str> = log.lines().collect();
+    let marks: Vec<usize> = (0..lines.len()).filter(|n| lines[*n].contains("getppid(")).collect();
+    let [first, last] = marks[..] else { panic!("{} marks", marks.len()) };
+    let process = lines[first].split(' ').next().unwrap();
+    let own: Vec<&&str> = lines[first + 1..last].iter().filter(|line| line.split(' ').next() == Some(process)).collect();
+    assert_eq!(own, Vec::<&&str>::new());
+    // The list is one of system calls.
+    assert!(lines[..first].iter().any(|line| line.contains("openat(") && line.contains("libhipdnn_backend.so")));
+}
+
+#[test]
+fn what_fails_a_hundred_times_in_a_row_is_not_tried_again() {
+    let (stats, native) = (file("breaker.stats"), file("breaker.native"));
+    let run = CONVOLUTION.run().forwarding().env("REFERENCE_HIPDNN_FAULT", "hipdnnBackendExecute:3=EXECUTION_FAILED");
+    let run = run.env("REFERENCE_MIOPEN_LOG", &native).env("MIOPEN_HIPDNN_STATS", &stats);
+    let finished = run.output(&["many"]).unwrap();
+    right(&finished);
+    assert_eq!(finished.line("status"), "status 0 (miopenStatusSuccess), forwarded error 0");
+    let messages = finished.messages();
+    assert!(messages.len() == 1 && messages[0].contains("100 calls of miopenConvolutionForward in a row"), "{messages:?}");
+    let stats: serde_json::Value = serde_json::from_str(&logged(&stats)).unwrap();
+    let counts = &stats["calls"]["miopenConvolutionForward"];
+    assert_eq!((&counts["served"], &counts["failed"]), (&2.into(), &100.into()), "{counts}");
+    assert_eq!(counts["declined"]["host.circuit.open"], 898, "{counts}");
+    assert_eq!(logged(&native).lines().filter(|line| line.starts_with("miopenConvolutionForward ")).count(), 898);
+}

@@ -5,7 +5,7 @@
 use std::{
     ffi::{c_int, c_void},
     ptr::null_mut,
-    sync::{Arc, mpsc},
+    sync::{Arc, Barrier, mpsc},
 };
 
 use hipdnn_host::{
@@ -405,6 +405,30 @@ fn threads_with_handles_of_their_own_are_right() {
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(host.census()[CALL].served, 400);
+}
+
+// V35 of the case list, with the host around it: what one handle finds out, the others know.
+#[test]
+fn handles_that_meet_a_problem_together_find_out_once() {
+    let (host, start) = (Arc::new(host()), Arc::new(Barrier::new(16)));
+    let threads: Vec<_> = (0..16)
+        .map(|seed| {
+            let (host, start) = (host.clone(), start.clone());
+            std::thread::spawn(move || {
+                let state = host.register(null_mut());
+                let mut setup = Setup::new(2, seed, 0);
+                start.wait();
+                assert!(matches!(setup.run(&host, &state), Outcome::Served));
+                setup.assert_right();
+                host.retire(&state);
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let census = host.census();
+    let counted = &census[CALL];
+    assert_eq!((counted.translations.built, counted.translations.memory), (1, 15));
+    assert_eq!((counted.plans.built, counted.plans.memory), (1, 15));
 }
 
 #[test]

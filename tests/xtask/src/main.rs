@@ -1,5 +1,5 @@
-//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | bench | dist | qemu`. Runs cargo and the built programs; knows
-//! no rule, graph or API.
+//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | onnxruntime | bench | dist | qemu`. Runs cargo and the built
+//! programs; knows no rule, graph or API.
 
 mod bench;
 mod build;
@@ -7,6 +7,8 @@ mod cases;
 mod corpus;
 mod demo;
 mod licenses;
+mod onnxruntime;
+mod programs;
 mod real_miopen;
 mod resnet;
 
@@ -49,6 +51,12 @@ enum Task {
     },
     /// Runs Debian's unmodified MIOpen and MIOpenDriver with the shim between them; exit status 3 if the packages cannot be had.
     RealMiopen,
+    /// Runs models in the shipped ONNX Runtime for ROCm with the shim under it; exit status 3 if its packages cannot be had.
+    Onnxruntime {
+        /// One JSON object for each run instead of the table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Measures; prints one JSON object for each figure.
     Bench {
         /// Which benchmark.
@@ -66,7 +74,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            ExitCode::from(if error.is::<real_miopen::Unavailable>() { 3 } else { 1 })
+            ExitCode::from(if error.is::<programs::Unavailable>() { 3 } else { 1 })
         }
     }
 }
@@ -80,6 +88,7 @@ fn run(task: Task) -> Result<()> {
         Task::Parity => cases::parity(&build::dist()?),
         Task::Corpus { write } => corpus::run(&build::dist()?, write),
         Task::RealMiopen => real_miopen::run(),
+        Task::Onnxruntime { json } => onnxruntime::run(json),
         Task::Bench { which } => bench::run(which, &build::dist()?),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),

@@ -5,15 +5,17 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
 use library_gates::witness;
 
 use super::packages::{DRIVER, LIBRARIES};
-use crate::build;
+use crate::{
+    build,
+    programs::{self, compile, compile_stand_in, wait},
+};
 
 /// Which MIOpen a program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +68,7 @@ impl Machine {
         fs::create_dir_all(&stand_ins)?;
         let machine = Self { folder, root: root.canonicalize()?, dist, witness: witness::build(&stand_ins)? };
         for (name, library) in [("rocblas", "librocblas.so.5"), ("rocrand", "librocrand.so.1")] {
-            let source = build::root().join("tests/stand-ins").join(name).with_extension("c");
-            let soname = format!("-Wl,-soname,{library}");
-            compile(&[OsStr::new("-shared"), "-fPIC".as_ref(), soname.as_ref(), source.as_ref()], &machine.stand_ins().join(library))?;
+            compile_stand_in(name, &machine.stand_ins().join(library), &[])?;
         }
         let hip = "libamdhip64.so.7";
         fs::copy(machine.dist.join("lib/reference").join(hip), machine.stand_ins().join(hip))?;
@@ -137,12 +137,7 @@ impl Machine {
 
     /// The same, with whatever is to be written down.
     pub fn watched(&self, watch: Watch, front: Front, program: &Path, arguments: &[String], limit: Duration) -> Result<Ran> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let home = self.folder.join(format!("home-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-        fs::create_dir_all(&home)?;
-        let ran = self.run_in(&home, watch, front, program, arguments, limit);
-        fs::remove_dir_all(&home)?;
-        ran
+        programs::in_a_home(&self.folder, |home| self.run_in(home, watch, front, program, arguments, limit))
     }
 
     fn run_in(&self, home: &Path, watch: Watch, front: Front, program: &Path, arguments: &[String], limit: Duration) -> Result<Ran> {
@@ -186,29 +181,3 @@ impl Machine {
 }
 
 const TRACE: &str = "MIOPEN_HIPDNN_TRACE";
-
-/// How it ended.
-fn wait(command: &mut Command, limit: Duration) -> Result<String> {
-    let (mut child, start) = (command.spawn()?, Instant::now());
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status.to_string());
-        }
-        if start.elapsed() > limit {
-            child.kill()?;
-            child.wait()?;
-            return Ok(TIMEOUT.into());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// End of a program that took too long.
-pub const TIMEOUT: &str = "out of time";
-
-fn compile(arguments: &[&OsStr], to: &Path) -> Result<()> {
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let output = Command::new(compiler).args(arguments).arg("-o").arg(to).output().context("a C compiler is needed")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
-}

@@ -9,24 +9,17 @@ mod calls;
 mod machine;
 mod packages;
 
-use std::{
-    fs,
-    path::Path,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Deserialize;
 
-use crate::build;
-use machine::{Front, Machine, Ran, TIMEOUT};
-pub use packages::Unavailable;
+use crate::{
+    build,
+    programs::{TIMEOUT, in_parallel},
+};
+use machine::{Front, Machine, Ran};
 
 /// Lines that must verify at least: fewer, and the check has lost its substance.
 const AT_LEAST: usize = 100;
@@ -288,25 +281,6 @@ fn verdict(line: &Line, ran: &Ran) -> Result<usize, String> {
     // Three calls a direction at the least: workspace, Find, execution.
     let [hipdnn, native] = ran.routes;
     if native > 0 || hipdnn < 3 * verified { Err(format!("{hipdnn} calls went to hipDNN, {native} to native")) } else { Ok(verified) }
-}
-
-/// Does something for each item, one thread for each processor, in their order.
-fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let worker = || -> Result<()> {
-        while let Some((index, item)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|index| Some((index, items.get(index)?))) {
-            let result = work(item)?;
-            results.lock().map_err(|_| anyhow::anyhow!("another run panicked"))?.push((index, result));
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..thread::available_parallelism().map_or(1, usize::from)).map(|_| scope.spawn(worker)).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| anyhow::bail!("a run panicked")))
-    })?;
-    let mut results = results.into_inner().map_err(|_| anyhow::anyhow!("a run panicked"))?;
-    results.sort_by_key(|(index, _)| *index);
-    Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
 #[cfg(test)]

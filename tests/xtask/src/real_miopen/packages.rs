@@ -11,12 +11,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use thiserror::Error;
 
-/// Why the packages cannot be had: nothing that is wrong here.
-#[derive(Debug, Error)]
-#[error("the real MIOpen cannot be had: {0}")]
-pub struct Unavailable(String);
+use crate::programs::Unavailable;
 
 /// MIOpen and its driver: what they depend on comes along.
 const ROOTS: &[&str] = &["libmiopen1", "libmiopen1-tests"];
@@ -34,6 +30,10 @@ pub const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 /// The driver.
 pub const DRIVER: &str = "usr/libexec/rocm/libmiopen1-tests/MIOpenDriver";
 
+fn unavailable(why: String) -> Unavailable {
+    Unavailable { what: "the real MIOpen", why }
+}
+
 /// The unpacked tree in a folder; what is there already is taken as it is.
 pub fn lay_out(folder: &Path) -> Result<PathBuf> {
     let (root, complete) = (folder.join("root"), folder.join("packages.txt"));
@@ -44,7 +44,7 @@ pub fn lay_out(folder: &Path) -> Result<PathBuf> {
         let graph = graph(&apt.run("apt-cache", DEPENDS.iter().chain(ROOTS))?);
         let names = closure(&graph);
         for root in ROOTS {
-            ensure!(graph.get(*root).is_some_and(|needs| !needs.is_empty()), Unavailable(format!("Debian has no {root} any more")));
+            ensure!(graph.get(*root).is_some_and(|needs| !needs.is_empty()), unavailable(format!("Debian has no {root} any more")));
         }
         eprintln!("xtask: fetching {} packages", names.len() + ALONE.len());
         apt.run("apt-get", ["-qq", "download"].into_iter().chain(names.iter().map(String::as_str)).chain(ALONE.iter().copied()))?;
@@ -52,7 +52,7 @@ pub fn lay_out(folder: &Path) -> Result<PathBuf> {
         fs::write(&complete, debs)?;
     }
     for file in [format!("{LIBRARIES}/libMIOpen.so.1"), format!("{LIBRARIES}/ld-linux-x86-64.so.2"), DRIVER.into()] {
-        ensure!(root.join(&file).exists(), Unavailable(format!("the packages hold no {file} any more")));
+        ensure!(root.join(&file).exists(), unavailable(format!("the packages hold no {file} any more")));
     }
     Ok(root)
 }
@@ -86,7 +86,7 @@ impl Apt {
         let folder = folder.canonicalize()?;
         let keyrings = fs::read_dir("/usr/share/keyrings").into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
         let key = keyrings.filter(|path| path.file_stem() == Some(OsStr::new("debian-archive-keyring"))).min();
-        let key = key.ok_or_else(|| Unavailable("this system has no keyring of Debian's archive".into()))?;
+        let key = key.ok_or_else(|| unavailable("this system has no keyring of Debian's archive".into()))?;
         let mirror = mirror(&sources()).unwrap_or_else(|| MIRROR.into());
         let line = |suite| format!("deb [arch=amd64 signed-by={}] {mirror} {suite} main\n", key.display());
         fs::write(folder.join("apt/sources.list"), line("sid") + &line("experimental"))?;
@@ -112,10 +112,10 @@ impl Apt {
         }
         // Failing to reach the mirror is a failure, not a warning.
         command.args(["-o", "APT::Update::Error-Mode=any"]).args(arguments).current_dir(self.folder.join("debs"));
-        let output = command.output().map_err(|error| Unavailable(format!("{program}: {error} (Debian's apt is needed)")))?;
+        let output = command.output().map_err(|error| unavailable(format!("{program}: {error} (Debian's apt is needed)")))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let error = said.lines().find(|line| line.starts_with("E:")).or(said.lines().last()).unwrap_or("no reason given");
-        ensure!(output.status.success(), Unavailable(format!("{program}: {error}")));
+        ensure!(output.status.success(), unavailable(format!("{program}: {error}")));
         Ok(String::from_utf8(output.stdout)?)
     }
 }

@@ -1,6 +1,7 @@
 //! `cache`: looking after the disk cache, and shipping it. What entries are, and how they are read and written, is the library's.
 
 mod pack;
+mod prewarm;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -60,6 +61,8 @@ enum Verb {
         /// The file
         file: PathBuf,
     },
+    /// Run MIOpenDriver lines once, so that the next process finds their translations and plans
+    Prewarm(prewarm::Options),
 }
 
 /// Runs the verb.
@@ -72,6 +75,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Verb::Prune { max_bytes } => removed(open(&place, true)?.prune(max_bytes.unwrap_or(place.max_bytes))?),
         Verb::Clear => removed(open(&place, true)?.clear()?),
         Verb::Pack { output } => pack::pack(&open(&place, false)?, output)?,
+        Verb::Prewarm(options) => return prewarm::run(options, &place),
         Verb::Unpack { file } => pack::unpack(&open(&place, true)?, file)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -10,6 +10,7 @@ mod workers;
 
 use std::{
     io::{Write as _, stdout},
+    num::NonZeroUsize,
     path::Path,
     process::ExitCode,
 };
@@ -94,7 +95,7 @@ pub fn drive_corpus(settings: &Settings, options: &CorpusOptions, file: &Path, j
         writeln!(out, "{}\n", summary::selection(&selection))?;
     }
     for profile in options.profiles() {
-        let outcomes = workers::drive(settings, profile, &selection.entries, options.jobs())?;
+        let outcomes = workers::drive(settings, Some(profile), &selection.entries, options.jobs())?;
         let summary = summary::Summary::of(profile.name(), &selection.entries, &outcomes);
         failed += summary.failed();
         if json {
@@ -104,6 +105,36 @@ pub fn drive_corpus(settings: &Settings, options: &CorpusOptions, file: &Path, j
             writeln!(out, "{}", serde_json::to_string(&summary)?)?;
         } else {
             writeln!(out, "{summary}")?;
+        }
+    }
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// Runs each line of a file once, unverified, for what the shim remembers of it; fails if a call failed.
+pub fn prewarm(settings: &Settings, file: &Path, jobs: Option<NonZeroUsize>) -> Result<ExitCode> {
+    let corpus = CorpusOptions {
+        corpus: Some(file.into()),
+        op: "conv".into(),
+        max_gmac: f64::INFINITY,
+        max_gb: f64::INFINITY,
+        profile: Vec::new(),
+        direction: Vec::new(),
+        jobs,
+    };
+    let selection = corpus::read(file, &corpus)?;
+    println!("{}\n", summary::selection(&selection));
+    let settings = Settings { unverified: true, ..settings.clone() };
+    let outcomes = workers::drive(&settings, None, &selection.entries, corpus.jobs())?;
+    let seen: Vec<_> = outcomes.iter().map(workers::Outcome::seen).collect();
+    let on = |route: &str| seen.iter().filter(|seen| seen.as_ref().is_ok_and(|seen| seen.route == route && seen.failure.is_none())).count();
+    let (served, declined) = (on("hipdnn"), on("native"));
+    let failed = seen.len() - served - declined;
+    println!("{served} plans and {declined} declines are remembered; {failed} failed");
+    for (entry, seen) in selection.entries.iter().zip(&seen) {
+        match seen {
+            Ok(seen) if ["hipdnn", "native"].contains(&seen.route.as_str()) && seen.failure.is_none() => {}
+            Ok(seen) => println!("{}: {}", entry.command, seen.failure.as_deref().unwrap_or(&seen.route)),
+            Err(error) => println!("{}: {error}", entry.command),
         }
     }
     Ok(ExitCode::from(u8::from(failed > 0)))

@@ -117,8 +117,8 @@ fn answer(session: &mut Session, request: &str) -> Result<Value> {
     Ok(serde_json::to_value(record)?)
 }
 
-/// Drives all lines under a profile; answers the outcomes in the order of the lines.
-pub fn drive(settings: &Settings, profile: Profile, entries: &[Entry], jobs: usize) -> Result<Vec<Outcome>> {
+/// Drives all lines, under a profile of the reference backend if one is named; answers the outcomes in the order of the lines.
+pub fn drive(settings: &Settings, profile: Option<Profile>, entries: &[Entry], jobs: usize) -> Result<Vec<Outcome>> {
     let bar = progress(profile, entries.len())?;
     // The largest first, so that no process is left alone with one of them at the end.
     let mut order: Vec<usize> = (0..entries.len()).collect();
@@ -155,13 +155,13 @@ fn survive_closed_pipes() {
 }
 
 /// On stderr, and only if that is a terminal.
-fn progress(profile: Profile, lines: usize) -> Result<ProgressBar> {
+fn progress(profile: Option<Profile>, lines: usize) -> Result<ProgressBar> {
     let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {pos}/{len}, {eta} left")?.progress_chars("=> ");
-    Ok(ProgressBar::new(lines as u64).with_style(style).with_prefix(profile.name()))
+    Ok(ProgressBar::new(lines as u64).with_style(style).with_prefix(profile.map_or("lines", Profile::name)))
 }
 
 /// Has a line driven, by the worker there is or a new one. A worker that ended after its last line is nobody's fault.
-fn ask(worker: &mut Option<Worker>, settings: &Settings, profile: Profile, entry: &Entry) -> Outcome {
+fn ask(worker: &mut Option<Worker>, settings: &Settings, profile: Option<Profile>, entry: &Entry) -> Outcome {
     let alive = worker.take().and_then(Worker::alive);
     let record = match alive.map_or_else(|| Worker::start(settings, profile), Ok) {
         Err(error) => Err(format!("{error:#}")),
@@ -186,9 +186,12 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(settings: &Settings, profile: Profile) -> Result<Self> {
+    fn start(settings: &Settings, profile: Option<Profile>) -> Result<Self> {
         let mut command = Command::new(env::current_exe()?);
-        command.args(["drive", "--worker"]).args(arguments(settings)).env(PROFILE_VARIABLE, profile.name());
+        command.args(["drive", "--worker"]).args(arguments(settings));
+        if let Some(profile) = profile {
+            command.env(PROFILE_VARIABLE, profile.name());
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().context("starting a worker")?;
         let requests = process.stdin.take().context("no pipe to the worker")?;
@@ -232,8 +235,10 @@ fn arguments(settings: &Settings) -> Vec<std::ffi::OsString> {
     }
     let forwarding = if settings.forwarding == Forwarding::On { "on" } else { "off" };
     arguments.extend(["--forwarding".into(), forwarding.into()]);
-    if settings.keep_environment {
-        arguments.push("--keep-environment".into());
+    for (flag, given) in [("--keep-environment", settings.keep_environment), ("--unverified", settings.unverified)] {
+        if given {
+            arguments.push(flag.into());
+        }
     }
     arguments
 }

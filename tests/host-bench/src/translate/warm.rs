@@ -6,7 +6,8 @@ use anyhow::{Result, ensure};
 use hipdnn_host::{capabilities::Capabilities, component::Translator, problem::Problem};
 use translator::{contract::graph, conv};
 
-use crate::{median, print, problems};
+use super::problems;
+use crate::{median, print};
 
 /// Turns, and calls in each.
 const TURNS: usize = 201;

@@ -11,7 +11,8 @@ use hipdnn_host::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{median, print, problems, process::Look};
+use super::{problems, process::Look};
+use crate::{median, print};
 
 /// Argument for a process that loads the embedded component.
 pub const EMBEDDED: &str = "cold-embedded";
@@ -64,7 +65,7 @@ pub fn compiled() -> Result<()> {
 
 fn processes(argument: &str) -> Result<Vec<Seen>> {
     let one = |_| -> Result<Seen> {
-        let output = Command::new(std::env::current_exe()?).arg(argument).output()?;
+        let output = Command::new(std::env::current_exe()?).args(["translate", argument]).output()?;
         ensure!(output.status.success(), "{argument}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(serde_json::from_slice(&output.stdout)?)
     };
