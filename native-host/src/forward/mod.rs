@@ -17,8 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::{breaker::Breaker, caches::Caches};
 pub use self::caches::Surroundings;
+use self::{breaker::Breaker, caches::Caches};
 use crate::{
     backend::{BackendError, Library},
     cache::Level,

@@ -1,5 +1,5 @@
-//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | onnxruntime | bench | dist | qemu`. Runs cargo and the built
-//! programs; knows no rule, graph or API.
+//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | real-hip | onnxruntime | bench | dist | qemu`. Runs cargo and
+//! the built programs; knows no rule, graph or API.
 
 mod bench;
 mod build;
@@ -8,7 +8,9 @@ mod corpus;
 mod demo;
 mod licenses;
 mod onnxruntime;
+mod packages;
 mod programs;
+mod real_hip;
 mod real_miopen;
 mod resnet;
 
@@ -51,6 +53,8 @@ enum Task {
     },
     /// Runs Debian's unmodified MIOpen and MIOpenDriver with the shim between them; exit status 3 if the packages cannot be had.
     RealMiopen,
+    /// Runs doctor and a forwarding program on Debian's unmodified HIP runtime without a device; exit status 3 if it cannot be had.
+    RealHip,
     /// Runs models in the shipped ONNX Runtime for ROCm with the shim under it; exit status 3 if its packages cannot be had.
     Onnxruntime {
         /// One JSON object for each run instead of the table.
@@ -88,6 +92,7 @@ fn run(task: Task) -> Result<()> {
         Task::Parity => cases::parity(&build::dist()?),
         Task::Corpus { write } => corpus::run(&build::dist()?, write),
         Task::RealMiopen => real_miopen::run(),
+        Task::RealHip => real_hip::run(),
         Task::Onnxruntime { json } => onnxruntime::run(json),
         Task::Bench { which } => bench::run(which, &build::dist()?),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),

@@ -8,8 +8,9 @@ use library_gates::order::{self, Call, Line, Native};
 
 use super::{
     Group, LIMIT, in_parallel,
-    machine::{Front, Machine, TIMEOUT, Watch},
+    machine::{Front, Machine, Watch},
 };
+use crate::programs::TIMEOUT;
 
 /// Fewer calls than any operation of the driver makes.
 const FEWEST: usize = 6;

@@ -138,7 +138,8 @@ impl Session {
         if let Some(trace) = &mut self.trace {
             trace.start_here();
         }
-        let run = Run { hip: &self.hip, miopen: &self.miopen, line, convolution, direction, lenient: self.forwards, verifies: self.verifies };
+        let run =
+            Run { hip: &self.hip, miopen: &self.miopen, line, convolution, direction, lenient: self.forwards, verifies: self.verifies };
         let mut record = Record::new(line, direction);
         let outcome = run.drive(&mut record);
         fill_route(&mut record, direction, self.trace.as_ref(), self.forwards);
