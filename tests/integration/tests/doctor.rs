@@ -248,7 +248,7 @@ fn the_version_is_in_trace_statistics_and_file() {
     let stats: Value = serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap();
     assert_eq!((&banner["shim"], &stats["version"]), (&env!("CARGO_PKG_VERSION").into(), &env!("CARGO_PKG_VERSION").into()));
     assert!(banner["native_library"].as_str().unwrap().ends_with("/reference/libMIOpen_private.so.1"), "{banner}");
-    assert_eq!((&banner["pid"], &banner["forwarding"]), (&stats["pid"], &serde_json::json!(["conv", "fusion"])));
+    assert_eq!((&banner["pid"], &banner["forwarding"]), (&stats["process"]["pid"], &serde_json::json!(["conv", "fusion"])));
     let finished = client.run().forwarding().env("MIOPEN_HIPDNN_TRACE", "text").output(&["plain"]).unwrap();
     let first = format!("[MIOpen->hipDNN] hipdnn-shim {} in process ", env!("CARGO_PKG_VERSION"));
     assert!(finished.messages()[0].starts_with(&first) && finished.messages()[0].contains(": forwarding conv, fusion; native /"));
