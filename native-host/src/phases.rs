@@ -45,6 +45,7 @@ phases! {
     Plan "plan" "building the execution plan";
     CacheWrite "cache_write" "writing into the disk cache";
     FirstExecute "first_execute" "the first execution of a plan: engines may search or compile in it";
+    Measure "measure" "in Find: until the device has done what is measured";
     Execute "execute" "every other execution: until the backend has taken the work";
 }
 

@@ -161,6 +161,8 @@ static void timed(void) {
     printf("again %d\n", time > 0);
     CHECK(miopenEnableProfiling(handle, 0));
     CHECK(miopenDestroyTensorDescriptor(bd));
+    wait_for_device();
+    free(bias);
 }
 
 int main(int argc, char **argv) {

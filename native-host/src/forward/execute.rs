@@ -62,7 +62,8 @@ impl Work<'_> {
             self.execute(index, call, Timing::AsAsked)?;
         }
         self.execute(index, call, Timing::Always)?;
-        let milliseconds = self.bound.timed_milliseconds().unwrap_or(0.0);
+        let bound = &self.bound;
+        let milliseconds = self.phases.time(Phase::Measure, || bound.timed_milliseconds().unwrap_or(0.0));
         // Of the program's last call, if it wants to know.
         let wanted = self.state.profiling();
         self.bound.set_timed(wanted);

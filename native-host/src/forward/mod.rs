@@ -213,14 +213,14 @@ impl Host {
         }
     }
 
-    /// Whether native's part of calls is measured: then the caller says when it is done.
-    pub fn measures_native(&self) -> bool {
-        self.settings.stats.is_some()
-    }
-
     /// A question about forwarded work that the shim answers from what it knows. Traced like any routed call; nothing was served.
     pub fn answered(&self, entry_point: &'static str) {
         self.emit(entry_point, "hipdnn", None, &Phases::default(), |_| {});
+    }
+
+    /// Whether native's part of calls is measured: then the caller says when it is done.
+    pub fn measures_native(&self) -> bool {
+        self.settings.stats.is_some()
     }
 
     /// Forwards a call, or says why not.

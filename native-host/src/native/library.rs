@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{CStr, CString},
+    mem::ManuallyDrop,
     path::{Path, PathBuf},
 };
 
@@ -25,7 +26,7 @@ pub enum Names {
 /// A native library. Never unloaded: slots point into it.
 #[derive(Debug)]
 pub struct Library {
-    loaded: &'static Loaded,
+    loaded: ManuallyDrop<Loaded>,
     names: Names,
 }
 
@@ -46,8 +47,8 @@ impl Library {
         // Lazy, so that a native with an undefined dependency fails only where it is used, as it would without us.
         // SAFETY: loading runs the library's initialisers, which the program would have run without us.
         let loaded = unsafe { Loaded::open(Some(file), RTLD_LAZY | RTLD_LOCAL) }.map_err(|error| Reason::of_loader(file, error))?;
-        let loaded: &'static Loaded = Box::leak(Box::new(loaded));
-        let has = |name: &CStr| find(loaded, name).is_some();
+        let loaded = ManuallyDrop::new(loaded);
+        let has = |name: &CStr| find(&loaded, name).is_some();
         if CString::new(miopen_api::FORWARDED_ERROR_FUNCTION).is_ok_and(|name| has(&name)) {
             return Err(Reason::AnotherBuild);
         }
@@ -64,9 +65,9 @@ impl Library {
     pub fn symbol(&self, name: &CStr) -> Option<usize> {
         if self.names == Names::Implementation {
             let implementation = CString::new([name.to_bytes(), b"_impl"].concat()).ok()?;
-            return find(self.loaded, &implementation).or_else(|| find(self.loaded, name));
+            return find(&self.loaded, &implementation).or_else(|| find(&self.loaded, name));
         }
-        find(self.loaded, name)
+        find(&self.loaded, name)
     }
 
     /// By which names its functions are called.
@@ -82,7 +83,7 @@ impl Library {
     /// The file of upstream's forwarding wrapper, if that is what was found: it has the plain names, and the library behind it, which is
     /// the one whose functions are called, has the others.
     pub fn wrapper(&self) -> Option<PathBuf> {
-        let module = |name: &CStr| -> Option<Module> { module_of(find(self.loaded, name)?) };
+        let module = |name: &CStr| -> Option<Module> { module_of(find(&self.loaded, name)?) };
         let (plain, implementation) = (module(c"miopenCreate")?, module(c"miopenCreate_impl")?);
         (plain.base != implementation.base).then_some(plain.file)
     }

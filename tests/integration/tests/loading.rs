@@ -210,6 +210,17 @@ fn v53_a_gigabyte_is_enough() {
     }
 }
 
+/// For one thread with 64 handles an eighth of that is. More threads may use up the heap then, which ends a process, with the shim and without
+/// it (each has an arena of the C library's, and native's memory): nothing is said of how those fare.
+#[test]
+fn v53_an_eighth_of_it_is_enough_for_one_thread() {
+    for way in PROCESS.all() {
+        let finished = way.finish(way.run().forwarding(), &["limited", "128"]).unwrap();
+        assert_eq!((finished.line("computes"), finished.line("handles")), ("computes 1", "handles 64"), "{}: {finished:?}", way.name);
+        assert!(finished.messages().is_empty(), "{finished:?}");
+    }
+}
+
 /// Where the translator or hipDNN find no room, that is said once, and nothing ends.
 #[test]
 fn v53_too_little_of_it_is_at_most_one_line() {

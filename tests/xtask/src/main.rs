@@ -1,9 +1,9 @@
-//! The front door: `cargo xtask demo | test | parity | corpus | real-miopen | real-hip | onnxruntime | bench | dist | qemu`. Runs cargo and
-//! the built programs; knows no rule, graph or API.
+//! The front door: `cargo xtask <task>`; `--help` lists the tasks. Runs cargo and the built programs; knows no rule, graph or API.
 
 mod bench;
 mod build;
 mod cases;
+mod chromium;
 mod corpus;
 mod demo;
 mod licenses;
@@ -12,7 +12,9 @@ mod packages;
 mod programs;
 mod real_hip;
 mod real_miopen;
+mod report_page;
 mod resnet;
+mod sanitize;
 
 use std::process::{Command, ExitCode};
 
@@ -61,6 +63,12 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
+    /// Runs the C clients under AddressSanitizer, the host's threads under ThreadSanitizer and the rules under Miri; exit status 3 if there
+    /// is no nightly toolchain for the latter two.
+    Sanitize,
+    /// Makes the page of `hipdnn-shim report` from a real job and looks at it in a headless Chromium: numbers, colours, widths, keyboard;
+    /// pictures go to target/report-page. Exit status 3 without Debian's package chromium.
+    ReportPage,
     /// Measures; prints one JSON object for each figure.
     Bench {
         /// Which benchmark.
@@ -78,7 +86,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            ExitCode::from(if error.is::<programs::Unavailable>() { 3 } else { 1 })
+            let missing = error.is::<programs::Unavailable>() || error.is::<sanitize::NoNightly>() || error.is::<chromium::Missing>();
+            ExitCode::from(if missing { 3 } else { 1 })
         }
     }
 }
@@ -94,6 +103,8 @@ fn run(task: Task) -> Result<()> {
         Task::RealMiopen => real_miopen::run(),
         Task::RealHip => real_hip::run(),
         Task::Onnxruntime { json } => onnxruntime::run(json),
+        Task::Sanitize => sanitize::run(&build::dist()?),
+        Task::ReportPage => report_page::run(),
         Task::Bench { which } => bench::run(which, &build::dist()?),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),

@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result};
 use library_gates::order::{self, Call, Line, Native};
 
 use super::{
-    Group, LIMIT, in_parallel,
+    Group, LIMIT,
     machine::{Front, Machine, Watch},
 };
-use crate::programs::TIMEOUT;
+use crate::programs::{TIMEOUT, in_parallel};
 
 /// Fewer calls than any operation of the driver makes.
 const FEWEST: usize = 6;

@@ -16,7 +16,7 @@ use super::{
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// The most problems in the table of all; the JSON form has the rest.
-const PROBLEMS_SHOWN: usize = 250;
+const PROBLEMS_SHOWN: usize = 40;
 /// The most problems under one rule.
 const BEHIND_A_RULE: usize = 12;
 
@@ -81,6 +81,15 @@ fn code(text: &str) -> Html {
     html!("<code>{}</code>", Html::text(text))
 }
 
+/// The name of a function, which may be broken before its words.
+fn entry_point(name: &str) -> Html {
+    if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return code(name);
+    }
+    let broken = name.chars().flat_map(|c| [if c.is_ascii_uppercase() { "<wbr>" } else { "" }.to_string(), c.to_string()]);
+    html!("<code>{}</code>", Html(broken.collect()))
+}
+
 /// The page.
 pub fn page(report: &Report) -> String {
     let parts = [
@@ -124,7 +133,6 @@ fn header(report: &Report) -> Html {
         [one] => html!("{} process{} of {}", number(processes), Html::raw(if processes == 1 { "" } else { "es" }), code(one)),
         _ => html!("{} processes of {} programs", number(processes), number(programs.len())),
     };
-    let components = Html::join(report.components.iter().map(|component| html!(" · {}", Html::text(component))));
     let sections = [
         ("fixes", "What to fix first"),
         ("calls", "Entry points"),
@@ -137,9 +145,8 @@ fn header(report: &Report) -> Html {
     ];
     let link = |(id, title): (&'static str, &'static str)| html!("<li><a href=\"#{}\">{}</a></li>", Html::raw(id), Html::raw(title));
     html!(
-        "<header><h1>What became of MIOpen's calls</h1><p class=\"soft\">{}{}</p><nav aria-label=\"Sections\"><ul>{}</ul></nav></header>",
+        "<header><h1>What became of MIOpen's calls</h1><p class=\"soft\">{}</p><nav aria-label=\"Sections\"><ul>{}</ul></nav></header>",
         of,
-        components,
         Html::join(sections.map(link)),
     )
 }
@@ -215,7 +222,7 @@ fn failures(report: &Report) -> Html {
     let problem =
         |problem: &Problem| html!("<li>{} × {}: {}</li>", counted(problem.counters.failed), code(&problem.call), code(&problem.text));
     html!(
-        "<div class=\"alarm\"><b>{} call{} failed in hipDNN.</b> The program got an error for each: this comes before anything below.<details><summary>problems</summary><ul>{}</ul></details></div>",
+        "<div class=\"alarm\"><b>{} call{} failed in hipDNN.</b> The program got an error for each: this comes before anything below.<details open><summary>problems</summary><ul>{}</ul></details></div>",
         counted(report.total.failed),
         Html::raw(if report.total.failed == 1 { "" } else { "s" }),
         Html::join(report.failures.iter().take(BEHIND_A_RULE).map(problem)),
@@ -270,6 +277,13 @@ impl Cell {
         Self { shown: Html(shown::time(ns)), value: ns.to_string(), wide: false }
     }
 
+    fn mean(histogram: &Histogram) -> Self {
+        match histogram.total_ns.checked_div(histogram.count) {
+            Some(mean) => Self::time(mean),
+            None => Self { shown: Html::raw("–"), value: "-1".into(), wide: false },
+        }
+    }
+
     fn share(share: Option<f64>) -> Self {
         let shown = share.map_or_else(|| Html::raw("–"), |share| Html(shown::share(share)));
         Self { shown, value: share.unwrap_or(-1.0).to_string(), wide: false }
@@ -291,6 +305,8 @@ fn table(id: &'static str, title: &'static str, columns: &[Column], rows: impl I
             " class=\"n\""
         } else if cell.wide {
             " class=\"text\""
+        } else if cell.value.is_empty() {
+            " class=\"drawn\""
         } else {
             ""
         });
@@ -351,7 +367,7 @@ fn fixes(report: &Report) -> Html {
             Cell::time(fix.native_ns),
             Cell { shown: Html(shown::work(fix.multiplications)), value: fix.multiplications.to_string(), wide: false },
             Cell::count(fix.problems.len() as u64),
-            Cell::text(Html::join(fix.entry_points.iter().map(|call| html!("{}<br>", code(call)))), &fix.entry_points.join(" ")),
+            Cell::text(Html::join(fix.entry_points.iter().map(|call| html!("{}<br>", entry_point(call)))), &fix.entry_points.join(" ")),
         ]
     });
     section("fixes", "What to fix first", hint, table("fixes", "What to fix first", COLUMNS, rows))
@@ -392,7 +408,7 @@ fn entry_points(report: &Report) -> Html {
         numeric("Host time"),
     ];
     let rows = report.calls.iter().map(|(call, counters)| {
-        let mut cells = vec![Cell::text(code(call), call), Cell::drawn(stack(counters))];
+        let mut cells = vec![Cell::text(entry_point(call), call), Cell::drawn(stack(counters))];
         cells.extend(figures(counters));
         cells
     });
@@ -441,7 +457,7 @@ fn phases(report: &Report) -> Html {
             Cell::drawn(bar),
             Cell::time(histogram.total_ns),
             Cell::count(histogram.count),
-            Cell::time(histogram.total_ns.checked_div(histogram.count).unwrap_or(0)),
+            Cell::mean(histogram),
             Cell::time(histogram.max_ns),
             Cell::drawn(spark(histogram)),
         ]
@@ -554,7 +570,7 @@ fn caches(report: &Report) -> Html {
         numeric("In memory"),
         numeric("On disk"),
         numeric("Built"),
-        numeric("Not built"),
+        numeric("Found"),
     ];
     let rows = report.caches().map(|(name, meaning, levels)| {
         let all = levels.total();
@@ -581,7 +597,10 @@ fn caches(report: &Report) -> Html {
         ]
     });
     let hint = "Where plans and translations came from: memory, disk, or made anew. Memory first, as calls look for them.";
-    section("caches", "Caches", hint, table("caches", "Caches", COLUMNS, rows))
+    let legend = [("served", "in memory"), ("native", "on disk"), ("declined", "built")];
+    let legend = legend.map(|(class, words)| html!("<li><i class=\"{}\"></i>{}</li>", Html::raw(class), Html::raw(words)));
+    let legend = html!("<ul class=\"legend\">{}</ul>", Html::join(legend));
+    section("caches", "Caches", hint, html!("{}{}", table("caches", "Caches", COLUMNS, rows), legend))
 }
 
 fn problems(report: &Report) -> Html {
@@ -599,20 +618,19 @@ fn problems(report: &Report) -> Html {
     ];
     let rows = report.problems.iter().take(PROBLEMS_SHOWN).map(|problem| {
         let counters = &problem.counters;
-        let mean = |histogram: &Histogram| histogram.total_ns.checked_div(histogram.count).unwrap_or(0);
         let rules: Vec<&str> = counters.declined.keys().map(String::as_str).collect();
         let why =
             if rules.is_empty() { Html::default() } else { html!("<br><span class=\"soft\">{}</span>", Html::text(&rules.join(", "))) };
         vec![
             Cell::text(html!("{}{}", code(&problem.text), why), &problem.text),
-            Cell::text(code(&problem.call), &problem.call),
+            Cell::text(entry_point(&problem.call), &problem.call),
             Cell::count(counters.calls()),
             Cell::count(counters.served),
             Cell::count(declined(counters)),
             Cell::count(counters.failed),
             Cell::time(time_ns(counters)),
-            Cell::time(mean(&counters.cold_calls)),
-            Cell::time(mean(&counters.warm_calls)),
+            Cell::mean(&counters.cold_calls),
+            Cell::mean(&counters.warm_calls),
             Cell {
                 shown: Html(shown::work(problem.multiplications.unwrap_or(0))),
                 value: problem.multiplications.unwrap_or(0).to_string(),
@@ -664,7 +682,9 @@ fn processes(report: &Report) -> Html {
         cells
     });
     let hint = "Each statistics file is one process. Ranks that differ much from the others are worth a look.";
-    section("processes", "Processes", hint, table("processes", "Processes", COLUMNS, rows))
+    let components = report.components.iter().map(|component| html!("<li>{}</li>", Html::text(component)));
+    let components = html!("<h3>What they ran on</h3><ul class=\"plain\">{}</ul>", Html::join(components));
+    section("processes", "Processes", hint, html!("{}{}", table("processes", "Processes", COLUMNS, rows), components))
 }
 
 fn meaning() -> Html {
