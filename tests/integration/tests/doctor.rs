@@ -48,7 +48,8 @@ impl Doctor {
     fn new() -> Self {
         let mut command = Command::new(dist().join("bin/hipdnn-shim"));
         command.env_clear().env("PATH", "/usr/bin:/bin").arg("doctor");
-        Self(command).env("LD_LIBRARY_PATH", folders(&[&dist().join("lib"), &reference("")])).env("MIOPEN_HIPDNN_FORWARDING", "1")
+        let doctor = Self(command).env("LD_LIBRARY_PATH", folders(&[&dist().join("lib"), &reference("")]));
+        doctor.env("MIOPEN_HIPDNN_FORWARDING", "1").env("MIOPEN_HIPDNN_CACHE", "off")
     }
 
     fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
@@ -180,7 +181,7 @@ fn everything_that_is_used_is_told_with_its_reason() {
     let translator = &document["translator"];
     assert_eq!((translator["sha256"].as_str().unwrap().len(), &translator["families"]), (64, &serde_json::json!(["conv", "fusion"])));
     assert!(translator["contracts"].as_array().unwrap().iter().any(|c| c == "miopen-hipdnn:translator/conv@1.0.0"), "{translator}");
-    assert!(document["cache"]["mode"].is_string());
+    assert_eq!(document["cache"]["mode"], "off");
     let forwarding = serde_json::json!({ "name": "MIOPEN_HIPDNN_FORWARDING", "value": "1", "meaning": "forwarded: conv, fusion" });
     assert!(document["environment"].as_array().unwrap().contains(&forwarding), "{document:#}");
 }
@@ -247,7 +248,7 @@ fn the_version_is_in_trace_statistics_and_file() {
     let stats: Value = serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap();
     assert_eq!((&banner["shim"], &stats["version"]), (&env!("CARGO_PKG_VERSION").into(), &env!("CARGO_PKG_VERSION").into()));
     assert!(banner["native_library"].as_str().unwrap().ends_with("/reference/libMIOpen_private.so.1"), "{banner}");
-    assert_eq!((&banner["pid"], &banner["forwarding"]), (&stats["pid"], &serde_json::json!(["conv", "fusion"])));
+    assert_eq!((&banner["pid"], &banner["forwarding"]), (&stats["process"]["pid"], &serde_json::json!(["conv", "fusion"])));
     let finished = client.run().forwarding().env("MIOPEN_HIPDNN_TRACE", "text").output(&["plain"]).unwrap();
     let first = format!("[MIOpen->hipDNN] hipdnn-shim {} in process ", env!("CARGO_PKG_VERSION"));
     assert!(finished.messages()[0].starts_with(&first) && finished.messages()[0].contains(": forwarding conv, fusion; native /"));
@@ -384,6 +385,11 @@ fn two_runtimes_and_two_releases_are_told() {
     run().say().finds(&[]);
     let said = run().native(new.join("lib/libMIOpen_private.so.1")).say();
     said.finds(&[("rocm.mixed", "warning")]).says("rocm.mixed", "ROCm 6.4.0-1: HIP").says("rocm.mixed", "ROCm 7.2.0-9: native");
+    // If nobody names such a native, the shim does not forward.
+    fs::remove_file(old.join("lib/libMIOpen_private.so.1")).unwrap();
+    let path = folders(&[&dist().join("lib"), &old.join("lib"), &new.join("lib")]);
+    let said = Doctor::new().env("LD_LIBRARY_PATH", path).backend(reference("libhipdnn_backend.so")).say();
+    said.finds(&[("rocm.native", "error"), ("rocm.mixed", "warning")]).says("rocm.native", "of ROCm 7.2.0-9");
 }
 
 // ---- hipDNN
@@ -411,7 +417,7 @@ fn a_hipdnn_that_cannot_be_used_is_told() {
 }
 
 #[test]
-fn a_hipdnn_under_its_versioned_name_only_is_pointed_at() {
+fn a_hipdnn_under_its_versioned_name_only_is_used_as_the_shim_does() {
     let folder = folder();
     for name in ["libMIOpen_private.so.1", "libamdhip64.so.7"] {
         fs::copy(reference(name), folder.path().join(name)).unwrap();
@@ -419,7 +425,8 @@ fn a_hipdnn_under_its_versioned_name_only_is_pointed_at() {
     let versioned = folder.path().join("libhipdnn_backend.so.0.4");
     fs::copy(reference("libhipdnn_backend.so"), &versioned).unwrap();
     let said = Doctor::new().env("LD_LIBRARY_PATH", folders(&[&dist().join("lib"), folder.path()])).say();
-    said.finds(&[("hipdnn.missing", "error")]).says("hipdnn.missing", versioned.to_str().unwrap());
+    let chosen = &said.finds(&[]).document["hipdnn"]["chosen"];
+    assert_eq!((&chosen["rule"], &chosen["path"]), (&"versioned".into(), &versioned.to_str().unwrap().into()));
 }
 
 #[test]
@@ -467,6 +474,27 @@ fn switches_that_do_not_do_what_they_should_are_told() {
     said.finds(&[("environment.unknown-variable", "warning")]).says("environment.unknown-variable", "MIOPEN_HIPDNN_BACKEND");
     let said = Doctor::new().env("MIOPEN_HIPDNN_TRANSLATOR", "/nonexistent/rules.wasm").say();
     said.finds(&[("translator.override", "warning")]).says("translator.override", "cannot be read");
+}
+
+#[test]
+fn the_cache_is_told_and_why_it_is_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = folder();
+    let path = folder.path().join("cache");
+    let run = || Doctor::new().without("MIOPEN_HIPDNN_CACHE").env("MIOPEN_HIPDNN_CACHE_DIR", &path);
+    let said = run().env("MIOPEN_HIPDNN_CACHE_MAX_BYTES", "1048576").say();
+    let cache = serde_json::json!({ "mode": "rw", "path": path, "below": null, "max_bytes": 1_048_576, "there": false, "error": null });
+    assert_eq!(said.finds(&[]).document["cache"], cache);
+    assert!(!path.exists(), "looking makes nothing");
+    let said = run().env("MIOPEN_HIPDNN_CACHE", "ro").say();
+    assert_eq!(said.finds(&[]).document["cache"]["mode"], "ro");
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+    run().say().finds(&[("cache.unusable", "warning")]).says("cache.unusable", "others may write to it");
+    fs::write(folder.path().join("file"), "").unwrap();
+    run().env("MIOPEN_HIPDNN_CACHE_DIR", folder.path().join("file/cache")).say().finds(&[("cache.unusable", "warning")]);
+    let nowhere = Doctor::new().without("MIOPEN_HIPDNN_CACHE").say();
+    nowhere.finds(&[("cache.unusable", "warning")]).says("cache.unusable", "no folder for the disk cache");
 }
 
 /// The shim says the same, once.

@@ -8,7 +8,9 @@ mod corpus;
 mod demo;
 mod licenses;
 mod onnxruntime;
+mod packages;
 mod programs;
+mod real_hip;
 mod real_miopen;
 mod report_page;
 mod resnet;
@@ -53,6 +55,8 @@ enum Task {
     },
     /// Runs Debian's unmodified MIOpen and MIOpenDriver with the shim between them; exit status 3 if the packages cannot be had.
     RealMiopen,
+    /// Runs doctor and a forwarding program on Debian's unmodified HIP runtime without a device; exit status 3 if it cannot be had.
+    RealHip,
     /// Runs models in the shipped ONNX Runtime for ROCm with the shim under it; exit status 3 if its packages cannot be had.
     Onnxruntime {
         /// One JSON object for each run instead of the table.
@@ -97,6 +101,7 @@ fn run(task: Task) -> Result<()> {
         Task::Parity => cases::parity(&build::dist()?),
         Task::Corpus { write } => corpus::run(&build::dist()?, write),
         Task::RealMiopen => real_miopen::run(),
+        Task::RealHip => real_hip::run(),
         Task::Onnxruntime { json } => onnxruntime::run(json),
         Task::Sanitize => sanitize::run(&build::dist()?),
         Task::ReportPage => report_page::run(),

@@ -70,8 +70,7 @@ pub fn identity(translator: &Translator) -> Value {
     })
 }
 
-/// Bytes as people write digests.
-pub fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

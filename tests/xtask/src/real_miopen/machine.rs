@@ -11,9 +11,10 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use library_gates::witness;
 
-use super::packages::{DRIVER, LIBRARIES};
+use super::DRIVER;
 use crate::{
     build,
+    packages::LIBRARIES,
     programs::{self, compile, compile_stand_in, wait},
 };
 

@@ -7,7 +7,6 @@
 
 mod calls;
 mod machine;
-mod packages;
 
 use std::{fs, path::Path, time::Duration};
 
@@ -17,10 +16,24 @@ use serde::Deserialize;
 
 use crate::{
     build,
+    packages::Packages,
     programs::{TIMEOUT, in_parallel},
 };
 use machine::{Front, Machine, Ran};
 
+/// MIOpen and its driver with what they depend on; its headers without that (a compiler for GPUs). Left out is what stand-ins replace
+/// (gigabytes of kernels), and what only compilers and test scripts need.
+const PACKAGES: Packages = Packages {
+    what: "the real MIOpen",
+    suites: &["sid", "experimental"],
+    preferences: "Package: libmiopen* libamd* libhip* libhsa* libroc*\nPin: release a=experimental\nPin-Priority: 990\n",
+    roots: &["libmiopen1", "libmiopen1-tests"],
+    alone: &["libmiopen-dev"],
+    without: &["librocblas", "librocrand", "libclang-common", "libmiopen-tests-data", "python3"],
+    files: &["usr/lib/x86_64-linux-gnu/libMIOpen.so.1", "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", DRIVER],
+};
+/// The driver, in the unpacked tree.
+const DRIVER: &str = "usr/libexec/rocm/libmiopen1-tests/MIOpenDriver";
 /// Lines that must verify at least: fewer, and the check has lost its substance.
 const AT_LEAST: usize = 100;
 /// Multiply-adds of a line, at most, in billions.
@@ -35,14 +48,13 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub fn run() -> Result<()> {
     let folder = build::root().join("target/real-miopen");
     fs::create_dir_all(&folder)?;
-    let root = packages::lay_out(&folder)?;
+    let root = PACKAGES.lay_out(&folder)?;
     let machine = Machine::build(&folder, root, build::dist()?)?;
     let lines = corpus()?;
     let compared = compare(&machine, &lines)?;
     let seen = see(&machine, &lines)?;
     let verified = verify_on(&machine, &lines)?;
-    let packages = fs::read_to_string(folder.join("packages.txt"))?;
-    packages.lines().filter(|name| name.starts_with("libmiopen1")).for_each(|name| println!("{name}"));
+    Packages::unpacked(&folder)?.iter().filter(|name| name.starts_with("libmiopen1")).for_each(|name| println!("{name}"));
     let groups: Vec<&Group> = compared.iter().chain(&seen).chain(&verified).collect();
     println!("{}", summary(&groups));
     let wrong: Vec<&String> = groups.iter().flat_map(|group| &group.wrong).collect();

@@ -39,7 +39,9 @@ impl Environment {
 
     /// The shim's variables that are set.
     pub fn set(&self, settings: &Settings) -> Vec<Variable> {
-        let set = VARIABLES.iter().filter_map(|variable| Some((variable, self.get(variable.name)?)));
+        // Those that are not the shim's, and only say where something of the user's is, are told there.
+        let ours = |name: &str| name.starts_with("MIOPEN") || [variables::LIBRARY_PATH, variables::ROCM_PATH].contains(&name);
+        let set = VARIABLES.iter().filter(|variable| ours(variable.name)).filter_map(|variable| Some((variable, self.get(variable.name)?)));
         let described = set.map(|(variable, value)| {
             let warning = settings.warnings.iter().find(|warning| of_variable(warning) == variable.name);
             let meaning = match warning {

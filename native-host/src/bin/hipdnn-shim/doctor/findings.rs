@@ -137,6 +137,9 @@ kinds! {
     MixedTrees "rocm.mixed" (Always(Warning))
         "libraries of different ROCm releases are not made to work together"
         "take native, HIP and hipDNN from one release";
+    NativeOtherRelease "rocm.native" (WhenForwarding)
+        "every call goes to native: what is between the two was not made for both"
+        "set MIOPEN_HIPDNN_NATIVE_LIBRARY to the libMIOpen.so.1 of the HIP runtime's release";
     HipdnnMissing "hipdnn.missing" (WhenForwarding)
         "every call goes to native"
         "set MIOPEN_HIPDNN_BACKEND_LIBRARY to libhipdnn_backend.so, or add its folder to LD_LIBRARY_PATH";
@@ -164,6 +167,9 @@ kinds! {
     TranslatorOverride "translator.override" (Always(Warning))
         "the built-in translator is used instead"
         "correct MIOPEN_HIPDNN_TRANSLATOR, or unset it";
+    CacheUnusable "cache.unusable" (Always(Warning))
+        "every process translates and builds its plans anew"
+        "set MIOPEN_HIPDNN_CACHE_DIR to a folder that this user may write, or MIOPEN_HIPDNN_CACHE=off";
     LibraryCrashed "library.crashed" (Always(Error))
         "a program that does the same ends the same way"
         "run the program under a debugger, or use another build of that library";

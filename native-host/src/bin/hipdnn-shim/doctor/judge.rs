@@ -147,6 +147,14 @@ pub fn mixed(libraries: &[(&str, &Path)], mapped: &[PathBuf], on: bool) -> Vec<F
     findings
 }
 
+/// A native that nobody named, beside a HIP runtime of another release: the shim does not forward then.
+pub fn native_of_another_release(native: &Library<Native>, hip: Option<&Path>, on: bool) -> Option<Finding> {
+    let chosen = native.chosen.as_ref().filter(|chosen| chosen.rule != native::search::NAMED.id)?;
+    let (of_native, of_hip) = (release::of(&chosen.path)?, release::of(hip?)?);
+    let (native, hip) = (chosen.path.display(), hip?.display());
+    (of_native != of_hip).then(|| Kind::NativeOtherRelease.found(on, format!("{native} is of ROCm {of_native}, {hip} of ROCm {of_hip}")))
+}
+
 /// hipDNN.
 pub fn hipdnn(hipdnn: &Library<Hipdnn>, around: &[Option<&Path>], settings: &Settings, on: bool) -> Vec<Finding> {
     if let Some(chosen) = &hipdnn.chosen {

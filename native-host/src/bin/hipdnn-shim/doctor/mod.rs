@@ -88,7 +88,7 @@ fn examine(named: Option<&Path>) -> Result<Report> {
     if let Some(chosen) = &mut probed.hip.chosen {
         chosen.facts.program = probed.program.clone();
     }
-    let translator = translator::translator();
+    let (translator, cache) = (translator::translator(), cache::cache(&settings));
 
     let on = forwarding.on;
     let (native, hip, hipdnn) = (probed.native.path(), probed.hip.path(), probed.hipdnn.path());
@@ -103,6 +103,8 @@ fn examine(named: Option<&Path>) -> Result<Report> {
     found.extend(judge::hip(&probed.hip, on));
     found.extend(judge::hipdnn(&probed.hipdnn, &[native, hip], &settings, on));
     found.extend(judge::mixed(&libraries, &probed.mapped, on));
+    found.extend(judge::native_of_another_release(&probed.native, probed.program.as_deref(), on));
+    found.extend(cache::judge(&cache, on));
     found.extend(translator::judge(&translator, &environment, on));
     findings::sort(&mut found);
     Ok(Report {
@@ -113,7 +115,7 @@ fn examine(named: Option<&Path>) -> Result<Report> {
         hip: probed.hip,
         hipdnn: probed.hipdnn,
         translator,
-        cache: cache::cache(&settings),
+        cache,
         environment: environment.set(&settings),
         findings: found,
     })

@@ -15,7 +15,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("hip", "the same, and `devices`"),
     ("hipdnn", "the same, and `engines` and plugin folder"),
     ("translator", "name, version, sha256, families, contracts"),
-    ("cache", "mode and folder of the disk cache"),
+    ("cache", "mode (off, ro, rw), folders and room of the disk cache, and why it is not used"),
     ("environment", "every variable of the shim that is set: name, value, meaning"),
     ("findings", "what is wrong: id, severity (error, warning, note), what, why, todo"),
 ];
@@ -230,12 +230,18 @@ pub struct Translator {
 /// The disk cache.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cache {
-    /// `off`, `ro`, `rw`, or `none` in a build without one.
+    /// `off`, `ro` or `rw`.
     pub mode: &'static str,
     /// Its folder.
     pub path: Option<PathBuf>,
-    /// What else is to be said.
-    pub text: String,
+    /// A second one, only read.
+    pub below: Option<PathBuf>,
+    /// Room for its entries.
+    pub max_bytes: Option<u64>,
+    /// Whether the folder is there already.
+    pub there: bool,
+    /// Why it is not used, or not written.
+    pub error: Option<String>,
 }
 
 /// A variable that is set.

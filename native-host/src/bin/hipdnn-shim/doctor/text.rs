@@ -5,7 +5,7 @@ use std::fmt::Display;
 use super::{
     file::Kind,
     findings::Finding,
-    report::{Chosen, Hip, Hipdnn, Library, MappedMiopen, Native, Process, Report, Shim, Variable},
+    report::{Cache, Chosen, Hip, Hipdnn, Library, MappedMiopen, Native, Process, Report, Shim, Variable},
 };
 
 const WIDTH: usize = 80;
@@ -53,7 +53,7 @@ pub fn report(report: &Report) -> String {
     page.entry("HIP", library(&report.hip, hip));
     page.entry("hipDNN", library(&report.hipdnn, hipdnn));
     page.entry("translator", translator(report));
-    page.entry("cache", [report.cache.path.as_ref().map(|path| format!("{} ", path.display())).unwrap_or_default() + &report.cache.text]);
+    page.entry("cache", cache(&report.cache));
     page.entry("environment", environment(&report.environment));
     findings(&mut page, &report.findings);
     page.0
@@ -141,7 +141,8 @@ fn hip(hip: &Hip) -> Vec<String> {
     let devices = hip.devices.iter().enumerate().map(|(index, device)| {
         let architecture = device.architecture.as_ref().map(|architecture| format!(", {architecture}")).unwrap_or_default();
         let memory = device.memory.map(|bytes| format!(", {:.1} GiB", bytes as f64 / f64::from(1 << 30))).unwrap_or_default();
-        format!("device {index}: {}{architecture}{memory}", device.name)
+        let units = device.compute_units.map(|units| format!(", {units} compute units")).unwrap_or_default();
+        format!("device {index}: {}{architecture}{units}{memory}", device.name)
     });
     let mut lines: Vec<String> = version.into_iter().chain(devices).collect();
     if hip.devices.is_empty() {
@@ -174,6 +175,19 @@ fn translator(report: &Report) -> Vec<String> {
         format!("{name}, {}: {}", translator.source, translator.families.join(", ")),
         format!("sha256 {digest}...; contract {}", contracts.join(" ")),
     ]
+}
+
+fn cache(cache: &Cache) -> Vec<String> {
+    let Some(path) = &cache.path else { return vec!["off".into()] };
+    let mode = match (cache.mode, cache.there) {
+        ("ro", true) => "only read",
+        ("ro", false) => "only read, and not there",
+        (_, true) => "read and written",
+        (_, false) => "read and written; not there yet",
+    };
+    let room = cache.max_bytes.map(|bytes| format!("; at most {} MiB", bytes >> 20)).unwrap_or_default();
+    let below = cache.below.iter().map(|path| format!("and {}, only read", path.display()));
+    [path.display().to_string(), format!("{mode}{room}")].into_iter().chain(below).collect()
 }
 
 fn environment(variables: &[Variable]) -> Vec<String> {

@@ -1,6 +1,7 @@
-//! Debian's packages of the real MIOpen, of its driver, and of what they load, unpacked side by side. Nothing is installed on the system.
+//! Debian's packages, with what they depend on, unpacked side by side. Nothing is installed on the system. Which packages, and from which
+//! suites, is said by those who want them.
 //!
-//! They are in Debian's experimental suite, which moves: a package that is gone, or a network that is not there, is [`Unavailable`].
+//! Suites move: a package that is gone, or a network that is not there, is [`Unavailable`].
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,47 +15,64 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::programs::Unavailable;
 
-/// MIOpen and its driver: what they depend on comes along.
-const ROOTS: &[&str] = &["libmiopen1", "libmiopen1-tests"];
-/// Its headers, without what those depend on (a compiler for GPUs).
-const ALONE: &[&str] = &["libmiopen-dev"];
-/// What stand-ins replace (gigabytes of kernels), and what only compilers and test scripts need.
-const WITHOUT: &[&str] = &["librocblas", "librocrand", "libclang-common", "libmiopen-tests-data", "python3"];
-/// Packages that are taken from experimental; all others from unstable.
-const EXPERIMENTAL: &str = "Package: libmiopen* libamd* libhip* libhsa* libroc*\nPin: release a=experimental\nPin-Priority: 990\n";
 /// Where Debian is when the system's own apt does not say.
 const MIRROR: &str = "http://deb.debian.org/debian";
 
-/// Folder of the libraries, in the unpacked tree.
+/// Folder of the libraries, in an unpacked tree.
 pub const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
-/// The driver.
-pub const DRIVER: &str = "usr/libexec/rocm/libmiopen1-tests/MIOpenDriver";
 
-fn unavailable(why: String) -> Unavailable {
-    Unavailable { what: "the real MIOpen", why }
+/// A set of packages.
+pub struct Packages {
+    /// What they are, for people.
+    pub what: &'static str,
+    /// Suites of Debian that they are in.
+    pub suites: &'static [&'static str],
+    /// Which of them is preferred for what, in apt's words.
+    pub preferences: &'static str,
+    /// Packages that come along with what they depend on.
+    pub roots: &'static [&'static str],
+    /// Packages that come without that.
+    pub alone: &'static [&'static str],
+    /// How the names of packages begin that are left out.
+    pub without: &'static [&'static str],
+    /// Files that must be there in the end.
+    pub files: &'static [&'static str],
 }
 
-/// The unpacked tree in a folder; what is there already is taken as it is.
-pub fn lay_out(folder: &Path) -> Result<PathBuf> {
-    let (root, complete) = (folder.join("root"), folder.join("packages.txt"));
-    if !complete.exists() {
-        let apt = Apt::new(folder)?;
-        eprintln!("xtask: reading Debian's package lists");
-        apt.run("apt-get", ["-qq", "update"])?;
-        let graph = graph(&apt.run("apt-cache", DEPENDS.iter().chain(ROOTS))?);
-        let names = closure(&graph);
-        for root in ROOTS {
-            ensure!(graph.get(*root).is_some_and(|needs| !needs.is_empty()), unavailable(format!("Debian has no {root} any more")));
+impl Packages {
+    /// The unpacked tree in a folder; what is there already is taken as it is.
+    pub fn lay_out(&self, folder: &Path) -> Result<PathBuf> {
+        let (root, complete) = (folder.join("root"), folder.join("packages.txt"));
+        if !complete.exists() {
+            let apt = Apt::new(self, folder)?;
+            eprintln!("xtask: reading Debian's package lists");
+            apt.run("apt-get", ["-qq", "update"])?;
+            let graph = graph(&apt.run("apt-cache", DEPENDS.iter().chain(self.roots))?);
+            let names = closure(&graph, self.roots, self.without);
+            for root in self.roots {
+                let known = graph.get(*root).is_some_and(|needs| !needs.is_empty());
+                ensure!(known, self.unavailable(format!("Debian has no {root} any more")));
+            }
+            eprintln!("xtask: fetching {} packages", names.len() + self.alone.len());
+            let names = names.iter().map(String::as_str).chain(self.alone.iter().copied());
+            apt.run("apt-get", ["-qq", "download"].into_iter().chain(names))?;
+            let debs = unpack(&folder.join("debs"), &root)?;
+            fs::write(&complete, debs)?;
         }
-        eprintln!("xtask: fetching {} packages", names.len() + ALONE.len());
-        apt.run("apt-get", ["-qq", "download"].into_iter().chain(names.iter().map(String::as_str)).chain(ALONE.iter().copied()))?;
-        let debs = unpack(&folder.join("debs"), &root)?;
-        fs::write(&complete, debs)?;
+        for file in self.files {
+            ensure!(root.join(file).exists(), self.unavailable(format!("the packages hold no {file} any more")));
+        }
+        Ok(root)
     }
-    for file in [format!("{LIBRARIES}/libMIOpen.so.1"), format!("{LIBRARIES}/ld-linux-x86-64.so.2"), DRIVER.into()] {
-        ensure!(root.join(&file).exists(), unavailable(format!("the packages hold no {file} any more")));
+
+    /// The names of the packages' files that were unpacked in a folder.
+    pub fn unpacked(folder: &Path) -> Result<Vec<String>> {
+        Ok(fs::read_to_string(folder.join("packages.txt"))?.lines().map(str::to_string).collect())
     }
-    Ok(root)
+
+    fn unavailable(&self, why: String) -> Unavailable {
+        Unavailable { what: self.what, why }
+    }
 }
 
 /// Unpacks every package; answers their names.
@@ -71,28 +89,29 @@ fn unpack(debs: &Path, root: &Path) -> Result<String> {
 }
 
 /// An apt of its own: lists, cache, state and preferences in a folder.
-struct Apt {
+struct Apt<'a> {
+    packages: &'a Packages,
     folder: PathBuf,
 }
 
 const DEPENDS: &[&str] =
     &["depends", "--recurse", "-i", "--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"];
 
-impl Apt {
-    fn new(folder: &Path) -> Result<Self> {
+impl<'a> Apt<'a> {
+    fn new(packages: &'a Packages, folder: &Path) -> Result<Self> {
         for part in ["apt/lists/partial", "apt/cache/archives/partial", "debs", "root"] {
             fs::create_dir_all(folder.join(part))?;
         }
         let folder = folder.canonicalize()?;
         let keyrings = fs::read_dir("/usr/share/keyrings").into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
         let key = keyrings.filter(|path| path.file_stem() == Some(OsStr::new("debian-archive-keyring"))).min();
-        let key = key.ok_or_else(|| unavailable("this system has no keyring of Debian's archive".into()))?;
+        let key = key.ok_or_else(|| packages.unavailable("this system has no keyring of Debian's archive".into()))?;
         let mirror = mirror(&sources()).unwrap_or_else(|| MIRROR.into());
-        let line = |suite| format!("deb [arch=amd64 signed-by={}] {mirror} {suite} main\n", key.display());
-        fs::write(folder.join("apt/sources.list"), line("sid") + &line("experimental"))?;
-        fs::write(folder.join("apt/preferences"), EXPERIMENTAL)?;
+        let line = |suite: &&str| format!("deb [arch=amd64 signed-by={}] {mirror} {suite} main\n", key.display());
+        fs::write(folder.join("apt/sources.list"), packages.suites.iter().map(line).collect::<String>())?;
+        fs::write(folder.join("apt/preferences"), packages.preferences)?;
         fs::write(folder.join("apt/status"), "")?;
-        Ok(Self { folder })
+        Ok(Self { packages, folder })
     }
 
     fn run<A: AsRef<OsStr>>(&self, program: &str, arguments: impl IntoIterator<Item = A>) -> Result<String> {
@@ -112,10 +131,10 @@ impl Apt {
         }
         // Failing to reach the mirror is a failure, not a warning.
         command.args(["-o", "APT::Update::Error-Mode=any"]).args(arguments).current_dir(self.folder.join("debs"));
-        let output = command.output().map_err(|error| unavailable(format!("{program}: {error} (Debian's apt is needed)")))?;
+        let output = command.output().map_err(|error| self.packages.unavailable(format!("{program}: {error} (Debian's apt is needed)")))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let error = said.lines().find(|line| line.starts_with("E:")).or(said.lines().last()).unwrap_or("no reason given");
-        ensure!(output.status.success(), unavailable(format!("{program}: {error}")));
+        ensure!(output.status.success(), self.packages.unavailable(format!("{program}: {error}")));
         Ok(String::from_utf8(output.stdout)?)
     }
 }
@@ -149,10 +168,11 @@ fn graph(text: &str) -> BTreeMap<String, Vec<String>> {
     graph
 }
 
-fn closure(graph: &BTreeMap<String, Vec<String>>) -> Vec<String> {
-    let (mut found, mut waiting) = (Vec::new(), VecDeque::from_iter(ROOTS.iter().map(|name| name.to_string())));
+/// Packages and all that they depend on, without some and what only those depend on.
+fn closure(graph: &BTreeMap<String, Vec<String>>, roots: &[&str], without: &[&str]) -> Vec<String> {
+    let (mut found, mut waiting) = (Vec::new(), VecDeque::from_iter(roots.iter().map(|name| name.to_string())));
     while let Some(name) = waiting.pop_front() {
-        if found.contains(&name) || WITHOUT.iter().any(|without| name.starts_with(without)) {
+        if found.contains(&name) || without.iter().any(|without| name.starts_with(without)) {
             continue;
         }
         waiting.extend(graph.get(&name).into_iter().flatten().cloned());
@@ -180,6 +200,9 @@ mod tests {
         let text =
             "libmiopen1\n  Depends: libc6\n |Depends: liba\n  Depends: librocblas5\n  Depends: <x>\n    y\nlibc6\n  PreDepends: libb\n";
         let graph = graph(text);
-        assert_eq!(closure(&graph), ["libmiopen1", "libmiopen1-tests", "libc6", "liba", "libb"]);
+        assert_eq!(
+            closure(&graph, &["libmiopen1", "libmiopen1-tests"], &["librocblas"]),
+            ["libmiopen1", "libmiopen1-tests", "libc6", "liba", "libb"]
+        );
     }
 }
