@@ -54,7 +54,15 @@ pub fn succeed(arguments: &[&str]) -> String {
 
 /// A host that forwards, on a backend of the reference set, with no shim in between.
 pub fn host(backend: &str) -> Host {
+    host_with(backend, &[])
+}
+
+/// The same, with other variables set.
+pub fn host_with(backend: &str, variables: &[(&str, &OsStr)]) -> Host {
     let lookup = |name: &str| -> Option<OsString> {
+        if let Some((_, value)) = variables.iter().find(|(variable, _)| *variable == name) {
+            return Some((*value).into());
+        }
         match name {
             "MIOPEN_HIPDNN_FORWARDING" => Some("1".into()),
             "MIOPEN_HIPDNN_CACHE" => Some("off".into()),

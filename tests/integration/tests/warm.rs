@@ -1,5 +1,5 @@
-//! The warm path of the host allocates nothing: not for convolutions, not for chains, not for what is declined. Counted by an allocator of
-//! this test's; the backends are libraries of their own, with allocators of their own.
+//! The warm path of the host allocates nothing: not for convolutions, not for chains, not for what is declined; whether statistics are kept
+//! or not. Counted by an allocator of this test's; the backends are libraries of their own, with allocators of their own.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,7 +19,7 @@ use hipdnn_host::{
         FusedOperation, FusionProblem, Problem, Scaling, TensorDescriptor,
     },
 };
-use integration_tests::{host, reference};
+use integration_tests::{host, host_with, reference};
 
 thread_local! {
     static COUNTED: Cell<Option<u64>> = const { Cell::new(None) };
@@ -73,7 +73,23 @@ fn is_served(host: &Host, state: &HandleState, call: &Call<'_>) -> bool {
 
 #[test]
 fn warm_calls_allocate_nothing() {
-    let (host, pointers) = (host("libhipdnn_backend.so"), [0; 5].map(|_| buffer()));
+    warm_rounds(&host("libhipdnn_backend.so"));
+}
+
+#[test]
+fn warm_calls_that_are_counted_by_problem_allocate_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stats.json");
+    let host = host_with("libhipdnn_backend.so", &[("MIOPEN_HIPDNN_STATS", file.as_os_str())]);
+    warm_rounds(&host);
+    let census = host.census();
+    assert_eq!((census["test"].served, census.problems().count()), (204, 3));
+    assert_eq!((census["test"].warm_calls.count, census["test"].cold), (303, 3));
+}
+
+/// A convolution, a chain, and what is declined: a cold round, one more, and a hundred that are counted.
+fn warm_rounds(host: &Host) {
+    let pointers = [0; 5].map(|_| buffer());
     let state = host.register(null_mut());
     let fields = ConvolutionFields::initial(ConvolutionMode::Convolution, vec![1, 1], vec![1, 1], vec![1, 1]);
     let convolution = ConvolutionDescriptor::new(fields.clone()).unwrap();
@@ -93,9 +109,9 @@ fn warm_calls_allocate_nothing() {
     let fused = call(Problem::Fusion(chain), &pointers[..4]);
     let natives = call(Problem::Convolution(ConvolutionProblem { convolution: &declined, ..problem }), &pointers[..3]);
     let round = |what: &str| {
-        assert!(is_served(&host, &state, &plain), "{what}");
-        assert!(is_served(&host, &state, &fused), "{what}");
-        assert!(!is_served(&host, &state, &natives), "{what}");
+        assert!(is_served(host, &state, &plain), "{what}");
+        assert!(is_served(host, &state, &fused), "{what}");
+        assert!(!is_served(host, &state, &natives), "{what}");
     };
     assert!(allocations(|| round("cold")) > 0, "the counter does not count");
     round("the second time");
@@ -106,4 +122,5 @@ fn warm_calls_allocate_nothing() {
         let hip = libloading::Library::new(reference("libamdhip64.so.7")).unwrap();
         hip.get::<unsafe extern "C" fn() -> i32>(b"hipDeviceSynchronize").unwrap()();
     }
+    host.retire(&state);
 }
