@@ -88,6 +88,7 @@ variables! {
     XDG_CACHE_HOME "XDG_CACHE_HOME" "without MIOPEN_HIPDNN_CACHE_DIR, the cache is hipdnn-shim in here";
     HOME "HOME" "or in .cache in here";
     STRICT "MIOPEN_HIPDNN_STRICT" "declined calls return miopenStatusUnsupportedOp instead of going to native";
+    VERIFY "MIOPEN_HIPDNN_VERIFY" "on: native computes what hipDNN served again, elsewhere; a line on stderr where results differ too much. Slow";
 }
 
 /// Where trace lines go.
@@ -137,6 +138,8 @@ pub struct Settings {
     pub fallback: bool,
     /// Declines are returned instead of going to native.
     pub strict: bool,
+    /// What hipDNN served is computed by native too, and compared.
+    pub verify: bool,
     /// Where the disk cache is: nowhere, if it is off; or why that is not known.
     pub cache: Option<Result<Options, String>>,
     /// hipDNN's own variables that decide which engine it chooses, as lines.
@@ -177,6 +180,7 @@ impl Settings {
         settings.deterministic = text(DETERMINISTIC).is_some_and(|value| truth(&value) == Some(true));
         settings.fallback = settings.word(ON_ERROR, text(ON_ERROR), "fallback");
         settings.strict = settings.switch(STRICT, text(STRICT), false);
+        settings.verify = settings.switch(VERIFY, text(VERIFY), false);
         settings.cache = if secure { None } else { settings.cache_options(&text) };
         let choices = BACKEND_CHOICES.iter().filter_map(|name| Some(format!("{name}={:?}", text(name)?)));
         settings.backend_choices = choices.collect::<Vec<_>>().join("\n");

@@ -34,3 +34,4 @@ pub mod stats;
 pub mod trace;
 pub mod translations;
 pub mod validate;
+pub mod verify;
