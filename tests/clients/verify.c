@@ -14,7 +14,7 @@
 
 #include "device.h"
 
-enum { N = 2, C = 4, H = 8, K = 4, R = 3, X = N * C * H * H, W = K * C * R * R, Y = N * K * H * H, HELD = 2 };
+enum { N = 2, C = 4, H = 8, K = 4, R = 3, X = N * C * H * H, W = K * C * R * R, HELD = 2, WORKSPACE = 1 << 20 };
 
 #define CHECK(call) do { miopenStatus_t s_ = (call); if (s_) { printf("%s: %d\n", #call, s_); exit(1); } } while (0)
 #define HIP(name, types, ...) do { \
@@ -118,6 +118,8 @@ int main(int argc, char **argv) {
     x = aligned_alloc(64, X * 4), w = aligned_alloc(64, (W * 4 + 63) / 64 * 64), y = aligned_alloc(64, (extent * 4 + 63) / 64 * 64);
     for (int i = 0; i < X; i++) put(x, i, in, xs[i] = i * 5 % 3 - 1);
     for (int i = 0; i < W; i++) put(w, i, in, ws[i] = i * 7 % 3 - 1);
+    void *workspace = aligned_alloc(64, WORKSPACE);
+    printf("memory x=%p w=%p y=%p workSpace=%p\n", x, w, (void *)y, workspace);
     CHECK(miopenCreate(&handle));
     if (is("captured")) {
         hip = dlopen("libamdhip64.so.7", RTLD_LAZY);
@@ -132,7 +134,7 @@ int main(int argc, char **argv) {
     CHECK(miopenSetTensorDescriptor(yd, out, 4, dims, strides));
     CHECK(miopenCreateConvolutionDescriptor(&cd));
     CHECK(miopenInitConvolutionDescriptor(cd, miopenConvolution, 1, 1, 1, 1, 1, 1));
-#define FORWARD miopenConvolutionForward(handle, &alpha, xd, x, wd, w, cd, miopenConvolutionFwdAlgoDirect, &beta, yd, y, NULL, 0)
+#define FORWARD miopenConvolutionForward(handle, &alpha, xd, x, wd, w, cd, miopenConvolutionFwdAlgoDirect, &beta, yd, y, workspace, WORKSPACE)
     prepare();
     show("first", FORWARD);
     prepare();

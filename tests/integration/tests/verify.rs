@@ -8,7 +8,7 @@ use std::{fs, sync::LazyLock};
 use integration_tests::{
     Client, Finished,
     pair::{Pair, Ran, run, with_hip},
-    trace_lines,
+    reference, trace_lines,
 };
 use serde_json::Value;
 
@@ -170,6 +170,39 @@ fn what_hipdnn_does_not_serve_is_not_verified() {
     let failed = run(&CLASSIC, &["nofind"], &[VERIFY, ("REFERENCE_HIPDNN_FAULT", "hipdnnBackendExecute=13")], true).unwrap();
     assert!(failed.lines("status").iter().all(|line| *line == "status 5, forwarded error 13"));
     assert_eq!(failed.natives(&["miopenConvolutionForward"]), 0);
+}
+
+/// What is the program's, native only reads.
+#[test]
+fn native_is_given_other_memory_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("native");
+    let (finished, _) = typed("float", &[("REFERENCE_MIOPEN_LOG", log.to_str().unwrap())]);
+    let log = fs::read_to_string(log).unwrap();
+    let calls: Vec<&str> = log.lines().filter(|line| line.starts_with("miopenConvolutionForward ")).collect();
+    assert_eq!(calls.len(), 2);
+    let address = |line: &str, name: &str| {
+        line.split(' ').find_map(|word| word.strip_prefix(&format!("{name}=0x"))).map(|digits| u64::from_str_radix(digits, 16).unwrap())
+    };
+    for call in calls {
+        for (name, is_the_programs) in [("x", true), ("w", true), ("y", false), ("workSpace", false)] {
+            let (programs, given) = (address(finished.line("memory"), name), address(call, name));
+            assert!(programs.is_some() && given.is_some_and(|given| given != 0), "{name}: {call}");
+            assert_eq!(programs == given, is_the_programs, "{name}: {call}");
+        }
+    }
+}
+
+#[test]
+fn without_memory_for_another_result_there_is_no_verifying() {
+    let stingy = Client::compile_library("stingy").unwrap();
+    let (file, hip) = (stingy.file(), reference("libamdhip64.so.7"));
+    let variables = [("MIOPEN_HIPDNN_HIP_LIBRARY", file.to_str().unwrap()), ("STINGY_HIP", hip.to_str().unwrap())];
+    let (finished, verdicts) = typed("float", &variables);
+    for (name, verdict) in ["first", "second"].iter().zip(&verdicts) {
+        assert!(verdict["skipped"].as_str().is_some_and(|why| why.contains("native's result: HIP error 2")), "{verdict}");
+        assert_eq!(finished.line(name), format!("{name} {SUCCESS}, wrong 0, touched 0"));
+    }
 }
 
 #[test]
