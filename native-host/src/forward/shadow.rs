@@ -32,6 +32,9 @@ pub(super) struct Memory {
     scratch: Scratch<'static>,
 }
 
+// SAFETY: HIP's addresses and streams are bound to no thread.
+unsafe impl Send for Memory {}
+
 /// Memory for native's result, with what the output holds now: native may read it, and leaves what lies between its elements.
 pub(super) fn prepare(hip: &'static Hip, stream: *mut c_void, call: &Call<'_>) -> Prepared {
     // Memory would have to be allocated, and the stream be waited for.
