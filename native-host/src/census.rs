@@ -145,6 +145,12 @@ pub struct Counters {
     pub declined: BTreeMap<String, u64>,
     /// Calls that are native's because the caller chose what native offers, by rule.
     pub native: BTreeMap<String, u64>,
+    /// Served calls that native computed too, for comparison.
+    #[serde(default)]
+    pub verified: u64,
+    /// Those of them whose results differed by more than their type's tolerance.
+    #[serde(default)]
+    pub mismatched: u64,
     /// Calls whose problem was new to their handle.
     pub cold: u64,
     /// Where translations came from. A call whose plan is in memory needs none.
@@ -215,12 +221,20 @@ impl Counters {
         }
     }
 
+    /// A served call was compared with native's result.
+    pub fn count_verified(&mut self, ok: bool) {
+        self.verified += 1;
+        self.mismatched += u64::from(!ok);
+    }
+
     /// Adds other counts to these.
     pub fn add(&mut self, other: &Self) {
         let (time, others) = (&mut self.time_ns, &other.time_ns);
         for (own, other) in [
             (&mut self.served, other.served),
             (&mut self.failed, other.failed),
+            (&mut self.verified, other.verified),
+            (&mut self.mismatched, other.mismatched),
             (&mut self.cold, other.cold),
             (&mut time.served, others.served),
             (&mut time.failed, others.failed),

@@ -95,6 +95,7 @@ variables! {
     HOME "HOME" "or in .cache in here";
     MAX_FAILURES "MIOPEN_HIPDNN_MAX_FAILURES" "so many failed calls in a row turn an entry point off (default 100; 0: never)";
     STRICT "MIOPEN_HIPDNN_STRICT" "declined calls return miopenStatusUnsupportedOp instead of going to native";
+    VERIFY "MIOPEN_HIPDNN_VERIFY" "on: native computes what hipDNN served again, elsewhere; a line on stderr where results differ too much. Slow";
 }
 
 /// Where trace lines go.
@@ -146,6 +147,8 @@ pub struct Settings {
     pub max_failures: u32,
     /// Declines are returned instead of going to native.
     pub strict: bool,
+    /// What hipDNN served is computed by native too, and compared.
+    pub verify: bool,
     /// Where the disk cache is: nowhere, if it is off; or why that is not known.
     pub cache: Option<Result<Options, String>>,
     /// hipDNN's own variables that decide which engine it chooses, as lines.
@@ -188,6 +191,7 @@ impl Settings {
         settings.fallback = settings.word(ON_ERROR, text(ON_ERROR), "fallback");
         settings.max_failures = settings.number(MAX_FAILURES, text(MAX_FAILURES), DEFAULT_MAX_FAILURES);
         settings.strict = settings.switch(STRICT, text(STRICT), false);
+        settings.verify = settings.switch(VERIFY, text(VERIFY), false);
         settings.cache = if secure { None } else { settings.cache_options(&text) };
         let choices = BACKEND_CHOICES.iter().filter_map(|name| Some(format!("{name}={:?}", text(name)?)));
         settings.backend_choices = choices.collect::<Vec<_>>().join("\n");

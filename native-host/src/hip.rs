@@ -30,12 +30,25 @@ pub struct Hip {
     free: unsafe extern "C" fn(*mut c_void) -> c_int,
     stream_is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
     memory: Option<MemoryInfo>,
+    copies: Option<CopyFunctions>,
     /// ROCm 5 and later.
     exchange_capture_mode: Option<ExchangeCaptureMode>,
     events: EventFunctions,
     devices: devices::DeviceFunctions,
     name: String,
 }
+
+/// What HIP offers for looking at results; needed only to verify them.
+#[derive(Clone, Copy)]
+struct CopyFunctions {
+    copy: unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int, *mut c_void) -> c_int,
+    synchronize: unsafe extern "C" fn(*mut c_void) -> c_int,
+}
+
+/// `hipMemcpyDefault`: the runtime sees from the addresses where they are.
+const COPY_DEFAULT: c_int = 4;
+/// `hipErrorNotSupported`.
+const NOT_SUPPORTED: i32 = 801;
 
 type MemoryInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> c_int;
 
@@ -188,6 +201,10 @@ impl Hip {
             free: symbol!("hipFree"),
             stream_is_capturing: symbol!("hipStreamIsCapturing"),
             memory: optional!("hipMemGetInfo"),
+            copies: match (optional!("hipMemcpyAsync"), optional!("hipStreamSynchronize")) {
+                (Some(copy), Some(synchronize)) => Some(CopyFunctions { copy, synchronize }),
+                _ => None,
+            },
             exchange_capture_mode: optional!("hipThreadExchangeStreamCaptureMode"),
             events: EventFunctions {
                 create: symbol!("hipEventCreate"),
@@ -260,6 +277,36 @@ impl Hip {
     /// Device memory that is given back when it goes out of scope.
     pub(crate) fn scratch(&self, bytes: usize) -> Result<Scratch<'_>, i32> {
         self.allocate(bytes).map(|address| Scratch { hip: self, address })
+    }
+
+    /// Queues a copy on a stream.
+    ///
+    /// # Safety
+    /// Both are memory of so many bytes until the stream has come to it.
+    pub(crate) unsafe fn copy(&self, to: *mut c_void, from: *const c_void, bytes: usize, stream: *mut c_void) -> Result<(), i32> {
+        let functions = self.copies.ok_or(NOT_SUPPORTED)?;
+        // SAFETY: by the contract of this function; the stream is valid by the caller's contract with MIOpen.
+        checked(unsafe { (functions.copy)(to, from, bytes, COPY_DEFAULT, stream) })
+    }
+
+    /// What is in device memory once the stream has done all that it was given. Waits for it.
+    ///
+    /// # Safety
+    /// There is memory of so many bytes.
+    pub(crate) unsafe fn read(&self, from: *const c_void, bytes: usize, stream: *mut c_void) -> Result<Vec<u8>, i32> {
+        let functions = self.copies.ok_or(NOT_SUPPORTED)?;
+        let mut read = vec![0u8; bytes];
+        // SAFETY: by the contract of this function; what is read into stays until the copy is done, see below.
+        let done = unsafe { self.copy(read.as_mut_ptr().cast(), from, bytes, stream) }.and_then(|()| {
+            // SAFETY: the stream is valid by the caller's contract with MIOpen.
+            checked(unsafe { (functions.synchronize)(stream) })
+        });
+        if let Err(error) = done {
+            // Nobody knows whether the copy still happens: the memory stays.
+            std::mem::forget(read);
+            return Err(error);
+        }
+        Ok(read)
     }
 
     /// Keeps what this thread does from now on out of other threads' captures.

@@ -40,6 +40,7 @@ pub mod stats;
 pub mod trace;
 pub mod translations;
 pub mod validate;
+pub mod verify;
 
 /// The version of all that is built here: the shim, its tools, the built-in translator's host.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -33,7 +33,14 @@ pub enum PlanError {
     Alignment(usize, BackendError),
     /// Something went wrong while building.
     #[error("{0}")]
-    Failed(#[from] BackendError),
+    Failed(BackendError),
+}
+
+/// Whichever call of a build says that something is not supported says that there is no plan.
+impl From<BackendError> for PlanError {
+    fn from(error: BackendError) -> Self {
+        if error.is_unsupported() { Self::NoEngine(Some(error)) } else { Self::Failed(error) }
+    }
 }
 
 /// How long the phases of building took.
@@ -195,13 +202,7 @@ impl Plan {
 
 /// Refusals while lowering: of the alignment, of the graph, or a failure.
 fn classify(error: BackendError, alignment: usize) -> PlanError {
-    if error.subject.contains("BYTE_ALIGNMENT") {
-        PlanError::Alignment(alignment, error)
-    } else if error.is_unsupported() {
-        PlanError::NoEngine(Some(error))
-    } else {
-        PlanError::Failed(error)
-    }
+    if error.subject.contains("BYTE_ALIGNMENT") { PlanError::Alignment(alignment, error) } else { error.into() }
 }
 
 /// What is known of the engine of a plan that was built.
@@ -249,12 +250,10 @@ fn from_bytes(bytes: &[u8], graph: &ValidatedGraph, handle: &Handle) -> Option<D
 
 /// Asks the heuristic, and finalizes the configurations that it answers (it leaves that to its caller).
 fn configurations(graph: &Descriptor, handle: &Handle) -> Result<Vec<Descriptor>, PlanError> {
-    let unsupported =
-        |error: BackendError| if error.is_unsupported() { PlanError::NoEngine(Some(error)) } else { PlanError::Failed(error) };
     let heuristic = Descriptor::new(handle.library(), descriptor_type::BACKEND_ENGINEHEUR_DESCRIPTOR)?;
     heuristic.set_descriptors(attribute::ENGINEHEUR_OPERATION_GRAPH, &[graph])?;
     heuristic.set_enumeration(attribute::ENGINEHEUR_MODE, attribute_type::HEUR_MODE, heuristic_mode::FALLBACK)?;
-    heuristic.finalize().map_err(unsupported)?;
+    heuristic.finalize()?;
     let count = heuristic.count(attribute::ENGINEHEUR_RESULTS, attribute_type::BACKEND_DESCRIPTOR)?.min(MAX_ENGINES);
     if count == 0 {
         return Err(PlanError::NoEngine(None));

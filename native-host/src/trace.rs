@@ -17,6 +17,7 @@ use crate::{
     lock::Mutex,
     phases::{Phases, microseconds},
     problem::OwnedProblem,
+    verify::Verification,
 };
 
 /// Prefix of everything that the shim prints on stderr.
@@ -62,6 +63,9 @@ pub struct Event<'a> {
     pub phases_us: BTreeMap<&'static str, f64>,
     /// What was to be computed, if that is known.
     pub problem: Option<OwnedProblem>,
+    /// How it compares with native's result, if that was wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verification>,
 }
 
 impl<'a> Event<'a> {
@@ -81,6 +85,7 @@ impl<'a> Event<'a> {
             notes: &[],
             phases_us,
             problem: None,
+            verified: None,
         }
     }
 
@@ -96,6 +101,7 @@ impl<'a> Event<'a> {
         add("translation", self.translation);
         add("plan", self.plan);
         add("message", self.message.map(|m| format!("{m:?}")).as_deref());
+        add("verified", self.verified.as_ref().map(|verified| format!("{:?}", verified.to_string())).as_deref());
         for (phase, time) in &self.phases_us {
             line.push_str(&format!(" {phase}={time:.1}us"));
         }

@@ -86,6 +86,11 @@ impl Arguments {
         Self { integers: std::array::from_fn(|n| integers.get(n).copied().unwrap_or(0)), floats: [0.0; 8] }
     }
 
+    /// The n-th integer or pointer.
+    pub fn integer(&self, n: usize) -> u64 {
+        self.integers[n]
+    }
+
     /// The same but for one.
     pub fn with(mut self, n: usize, value: u64) -> Self {
         self.integers[n] = value;

@@ -31,7 +31,7 @@ impl Host {
     pub fn retire(&self, state: &HandleState) {
         // Locks of hipDNN that are held here must not be found held by a forked child.
         let _inside = gate::enter();
-        let hip = self.backend.get().and_then(|b| b.as_ref().ok()).map(|b| &b.hip);
+        let hip = self.backend.get().and_then(|b| b.as_ref().ok()).map(|b| b.hip);
         state.lock().release(hip);
         state.count_into(&mut self.retired.lock());
         state.lock().clear_counters();

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, ptr::null_mut, time::Instant};
 
-use super::{Call, Measurement, Stop, Timing, Work};
+use super::{Call, Measurement, Stop, Timing, Work, shadow};
 use crate::{
     handle::{Bound, NO_WORKSPACE},
     hip::Hip,
@@ -16,6 +16,9 @@ impl Work<'_> {
     pub(super) fn execute(&mut self, index: usize, call: &Call<'_>, timing: Timing) -> Result<(), Stop> {
         let backend = self.host.backend()?;
         let stream = self.state.stream();
+        if self.verifies {
+            self.shadow = Some(shadow::prepare(backend.hip, stream, call));
+        }
         let timed = self.started.is_some().then(Instant::now);
         let Some((_, ready, _)) = self.bound.parts(index) else { return Err(no_handle()) };
         let (first, needed) = (!ready.executed, ready.plan.workspace());
@@ -25,7 +28,7 @@ impl Work<'_> {
         }
         // What engines allocate in their first execution must not disturb another thread's capture.
         let _relaxed = first.then(|| backend.hip.relax_capture());
-        let workspace = workspace(&mut self.bound, &backend.hip, stream, call, needed)?;
+        let workspace = workspace(&mut self.bound, backend.hip, stream, call, needed)?;
         let mut pointers = [null_mut(); MAX_ARGUMENTS];
         pointers[..call.pointers.len()].copy_from_slice(call.pointers);
         let Some((handle, ready, current_stream)) = self.bound.parts(index) else { return Err(no_handle()) };
@@ -36,13 +39,13 @@ impl Work<'_> {
         }
         // A capture records no times.
         let timing = timing == Timing::Always || (self.state.profiling() && !backend.hip.is_capturing(stream));
-        let started = timing && self.bound.timer(&backend.hip).is_some_and(|timer| timer.start(stream).is_ok());
+        let started = timing && self.bound.timer(backend.hip).is_some_and(|timer| timer.start(stream).is_ok());
         let Some((handle, ready, _)) = self.bound.parts(index) else { return Err(no_handle()) };
         // From here on the call is hipDNN's, whatever happens.
         ready.plan.execute(handle, slot)?;
         ready.executed = true;
         if started {
-            let stopped = self.bound.timer(&backend.hip).is_some_and(|timer| timer.stop(stream).is_ok());
+            let stopped = self.bound.timer(backend.hip).is_some_and(|timer| timer.stop(stream).is_ok());
             self.bound.set_timed(stopped);
         }
         if let Some(start) = timed {

@@ -367,7 +367,7 @@ fn load(settings: &Settings) -> Result<Backend, String> {
     let library =
         Library::load(settings.backend_library.as_deref(), &folders).map_err(|error| format!("hipDNN cannot be used: {error}"))?;
     // Process-lifetime on purpose: descriptors and handles refer to it, and the library is never unloaded.
-    let library: &'static Library = Box::leak(Box::new(library));
+    let (library, hip): (&'static Library, &'static Hip) = (Box::leak(Box::new(library)), Box::leak(Box::new(hip)));
     tracing::debug!(backend = %library.path().display(), version = library.version(), hip = hip.name(), "loaded");
     Ok(Backend { library, hip, capabilities: library.capabilities() })
 }

@@ -9,6 +9,7 @@ mod caches;
 mod census;
 mod execute;
 mod learn;
+mod shadow;
 
 use std::{
     ffi::c_void,
@@ -17,8 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use self::caches::Surroundings;
 use self::{breaker::Breaker, caches::Caches};
+pub use self::{caches::Surroundings, shadow::Shadow};
 use crate::{
     backend::{BackendError, Library},
     cache::Level,
@@ -58,6 +59,8 @@ pub struct Call<'a> {
 pub enum Outcome {
     /// hipDNN executes it.
     Served,
+    /// The same, and native is to compute it too, into memory of ours: then [`Host::verified`] compares.
+    Shadowed(Box<Shadow>),
     /// It is native's, untouched.
     Native,
     /// hipDNN failed; the error is the caller's.
@@ -102,7 +105,7 @@ pub type NativeIdentity = Box<dyn Fn() -> Option<String> + Send + Sync>;
 /// The libraries that execute.
 struct Backend {
     library: &'static Library,
-    hip: Hip,
+    hip: &'static Hip,
     capabilities: Capabilities,
 }
 
@@ -226,6 +229,7 @@ impl Host {
     /// Forwards a call, or says why not.
     pub fn call(&self, state: &HandleState, call: &Call<'_>) -> Outcome {
         let mut work = Work::new(self, state, call.entry_point, &call.problem);
+        work.verifies = self.settings.verify;
         let result = execute::check_pointers(call)
             .and_then(|alignment| work.locate(&call.problem, alignment))
             .and_then(|index| work.execute(index, call, Timing::AsAsked).map(|()| index));
@@ -243,7 +247,7 @@ impl Host {
         });
         let workspace = located.as_ref().ok().and_then(|&index| work.plan_workspace(index));
         match work.conclude(located) {
-            Outcome::Served => workspace,
+            Outcome::Served | Outcome::Shadowed(_) => workspace,
             Outcome::Native | Outcome::Failed(_) => None,
         }
     }
@@ -259,7 +263,7 @@ impl Host {
         match (work.conclude(result), measurement) {
             (Outcome::Served, Some(measurement)) => Measured::Served(measurement),
             (Outcome::Failed(error), _) => Measured::Failed(error),
-            (Outcome::Served | Outcome::Native, _) => Measured::Native,
+            (Outcome::Served | Outcome::Shadowed(_) | Outcome::Native, _) => Measured::Native,
         }
     }
 
@@ -283,8 +287,8 @@ impl Host {
         self.trace.is_some() || self.settings.timing || self.settings.meminfo
     }
 
-    fn hip(&self) -> Option<&Hip> {
-        self.backend.get().and_then(|backend| backend.as_ref().ok()).map(|backend| &backend.hip)
+    fn hip(&self) -> Option<&'static Hip> {
+        self.backend.get().and_then(|backend| backend.as_ref().ok()).map(|backend| backend.hip)
     }
 
     fn emit<'a>(
@@ -323,6 +327,10 @@ struct Work<'a> {
     place: Option<Place>,
     /// Device memory before anything was built, if anybody wants to know.
     memory: Option<Memory>,
+    /// Whether native is to compute it too.
+    verifies: bool,
+    /// Where native is to, or why it cannot; nothing if nobody wants it.
+    shadow: Option<shadow::Prepared>,
 }
 
 impl<'a> Work<'a> {
@@ -333,7 +341,21 @@ impl<'a> Work<'a> {
         bound.set_timed(false);
         bound.set_with_native(None);
         let (phases, sources) = (Phases::default(), Sources::default());
-        let mut work = Self { host, state, bound, entry_point, problem, started, phases, cold: false, sources, place: None, memory: None };
+        let mut work = Self {
+            host,
+            state,
+            bound,
+            entry_point,
+            problem,
+            started,
+            phases,
+            cold: false,
+            sources,
+            place: None,
+            memory: None,
+            verifies: false,
+            shadow: None,
+        };
         if host.settings.meminfo {
             work.look_at_memory();
         }
@@ -404,7 +426,10 @@ impl<'a> Work<'a> {
 
     fn served(&mut self, index: usize, time: Option<Duration>) -> Outcome {
         self.host.breaker.served(self.entry_point);
-        self.count(Ending::Served, time);
+        let place = self.count(Ending::Served, time);
+        if let Some(shadow) = self.shadow.take() {
+            return self.served_to_verify(index, time, place, shadow);
+        }
         if self.host.is_watched() {
             let plan = self.bound.parts(index).map(|(_, ready, _)| (ready.plan.engine(), ready.notes.clone()));
             let engine = plan.as_ref().map_or("no engine", |(engine, _)| engine);

@@ -8,7 +8,12 @@ use hipdnn_host::{
 };
 use miopen_api::{ConvAlgoPerf, status};
 
-use super::{Asked, Listing, directions::Direction, pointers, scalar, unmade, unrecorded, with_problem};
+use super::{
+    Asked, Given, Listing,
+    by_native::{self, ByNative, Written},
+    directions::Direction,
+    pointers, scalar, unmade, unrecorded, with_problem,
+};
 use crate::{
     errors,
     frame::{Arguments, Frame, Step},
@@ -22,6 +27,7 @@ const BETA: usize = 8;
 const RESULT: usize = 9;
 const WORKSPACE: usize = 11;
 const WORKSPACE_BYTES: usize = 12;
+const WRITTEN: Written = by_native::argument(RESULT + 1, Some(WORKSPACE));
 /// How many algorithms native is asked for when its search was put off. It has five.
 const SEARCHED: usize = 5;
 
@@ -54,7 +60,8 @@ pub fn execute(direction: &'static Direction, frame: &Frame, forwarding: &'stati
             workspace_bytes: frame.integer(WORKSPACE_BYTES) as usize,
         };
         let outcome = forwarding.host.call(&record.state, &call);
-        super::conclude(forwarding, outcome, || natively(direction, frame, forwarding, record, &problem))
+        let given = Given { name, written: WRITTEN, frame, state: &record.state };
+        super::conclude(forwarding, &given, outcome, |call| natively(direction, call, forwarding, record, &problem))
     };
     with_problem(direction, &direction.classic, asked, frame, forwarding, run).unwrap_or_else(|| unrecorded(frame, forwarding, name))
 }
@@ -65,39 +72,41 @@ fn without_scalars(direction: &'static Direction, frame: &Frame, forwarding: &'s
     if !matches!(step, Step::Native) {
         return step;
     }
-    let then = |record: &HandleRecord, problem: ConvolutionProblem<'_>| natively(direction, frame, forwarding, record, &problem);
+    let then = |record: &HandleRecord, problem: ConvolutionProblem<'_>| {
+        natively(direction, ByNative::as_it_came(direction.names.classic, frame), forwarding, record, &problem)
+    };
     with_problem(direction, &direction.classic, Asked::PLAIN, frame, forwarding, then).unwrap_or(step)
 }
 
-/// Who executes what hipDNN declined. Where Find listed hipDNN, the caller names its algorithm, which native may not have; and if native's
-/// own search was put off, native knows nothing of the problem yet.
+/// How native executes a call that is hipDNN's elsewhere. Where Find listed hipDNN, the caller names its algorithm, which native may not
+/// have; and if native's own search was put off, native knows nothing of the problem yet.
 fn natively(
     direction: &'static Direction,
-    frame: &Frame,
+    call: ByNative,
     forwarding: &'static Forwarding,
     record: &HandleRecord,
     problem: &ConvolutionProblem<'_>,
 ) -> Step {
     match record.finds.listed_hipdnn(problem) {
-        None => Step::Native,
-        Some(NativeSearch::Done(listed)) => with_listed(direction, frame, forwarding, &record.state, &listed),
+        None => call.unchanged(),
+        Some(NativeSearch::Done(listed)) => with_listed(call, forwarding, &record.state, &listed),
         // A search allocates and waits; native says itself what it makes of a call that comes without one.
-        Some(NativeSearch::PutOff { .. }) if forwarding.host.is_capturing(&record.state) => Step::Native,
-        Some(NativeSearch::PutOff { exhaustive }) => search(direction, frame, forwarding, problem, exhaustive),
+        Some(NativeSearch::PutOff { .. }) if forwarding.host.is_capturing(&record.state) => call.unchanged(),
+        Some(NativeSearch::PutOff { exhaustive }) => search(direction, call, forwarding, problem, exhaustive),
     }
 }
 
 /// The call with an algorithm that native listed.
-fn with_listed(direction: &'static Direction, frame: &Frame, forwarding: &Forwarding, state: &HandleState, listed: &[Listed]) -> Step {
-    let Some(chosen) = choose(listed, frame.int(ALGORITHM), frame.integer(WORKSPACE_BYTES) as usize) else { return Step::Native };
-    let arguments = frame.arguments().with(ALGORITHM, u64::from(chosen.algorithm.cast_unsigned()));
-    let arguments = if chosen.workspace <= frame.integer(WORKSPACE_BYTES) as usize {
-        arguments
-    } else {
-        let Some(workspace) = forwarding.host.own_workspace(state, chosen.workspace) else { return Step::Native };
-        arguments.with(WORKSPACE, workspace as u64).with(WORKSPACE_BYTES, chosen.workspace as u64)
-    };
-    Step::call(direction.names.classic, arguments, |_, _, status| Step::status(status))
+fn with_listed(call: ByNative, forwarding: &Forwarding, state: &HandleState, listed: &[Listed]) -> Step {
+    let bytes = call.integer(WORKSPACE_BYTES) as usize;
+    let Some(chosen) = choose(listed, call.integer(ALGORITHM) as i32, bytes) else { return call.unchanged() };
+    let algorithm = u64::from(chosen.algorithm.cast_unsigned());
+    if chosen.workspace <= bytes {
+        return call.with(ALGORITHM, algorithm).changed();
+    }
+    let Some(workspace) = forwarding.host.own_workspace(state, chosen.workspace) else { return call.unchanged() };
+    let call = call.with(WORKSPACE, workspace as u64).with(WORKSPACE_BYTES, chosen.workspace as u64);
+    call.with(ALGORITHM, algorithm).changed()
 }
 
 /// The caller's own algorithm or else the fastest, among those that the caller's workspace is enough for; if it is for none, the fastest.
@@ -110,17 +119,17 @@ fn choose(listed: &[Listed], named: i32, bytes: usize) -> Option<Listed> {
 /// one of the inputs.
 fn search(
     direction: &'static Direction,
-    frame: &Frame,
+    call: ByNative,
     forwarding: &'static Forwarding,
     problem: &ConvolutionProblem<'_>,
     exhaustive: bool,
 ) -> Step {
     let operands = Problem::Convolution(*problem).operands().unwrap_or_default();
     let bytes = operands.iter().find(|operand| operand.written).and_then(|operand| operand.tensor.extent_bytes());
-    let Some(output) = bytes.and_then(|bytes| forwarding.host.scratch(usize::try_from(bytes).ok()?)) else { return Step::Native };
+    let Some(output) = bytes.and_then(|bytes| forwarding.host.scratch(usize::try_from(bytes).ok()?)) else { return call.unchanged() };
     let found = Listing::<i32, ConvAlgoPerf, SEARCHED>::new();
     let [count, results] = found.arguments();
-    let classic = |n: usize| frame.integer(n);
+    let classic = |n: usize| call.integer(n);
     let arguments = Arguments::new(&[
         classic(0),
         classic(2),
@@ -141,14 +150,17 @@ fn search(
         drop(output);
         if status != status::SUCCESS {
             // What native's Find would have answered the caller, who would not have come this far.
-            return Step::status(status);
+            return call.ended(frame, forwarding, status);
         }
         let listed: Vec<Listed> = found.read().iter().map(Listed::from).collect();
         let then = |record: &HandleRecord, problem: ConvolutionProblem<'_>| {
             record.finds.searched(&problem, listed.clone());
-            with_listed(direction, frame, forwarding, &record.state, &listed)
+            record.state.clone()
         };
-        with_problem(direction, &direction.classic, Asked::PLAIN, frame, forwarding, then).unwrap_or(Step::Native)
+        match with_problem(direction, &direction.classic, Asked::PLAIN, frame, forwarding, then) {
+            Some(state) => with_listed(call, forwarding, &state, &listed),
+            None => call.unchanged(),
+        }
     })
 }
 

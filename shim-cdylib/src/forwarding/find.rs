@@ -1,12 +1,12 @@
 //! Classic Find, and how much workspace the classic calls may need: native's answers, with hipDNN's plan among them.
 
 use hipdnn_host::{
-    forward::{Call, Measured, Measurement, Outcome},
+    forward::{Call, Measured, Measurement},
     problem::Problem,
 };
 use miopen_api::{ConvAlgoPerf, status};
 
-use super::{Asked, IMPLICIT_GEMM, conclude, directions::Direction, failed, pointers, query_unrecorded, unrecorded, with_problem};
+use super::{Asked, IMPLICIT_GEMM, declined, directions::Direction, failed, pointers, query_unrecorded, unrecorded, with_problem};
 use crate::{
     errors,
     frame::{Frame, Step},
@@ -154,7 +154,7 @@ fn with_hipdnn(
         }
         Some(Measured::Failed(error)) => failed(error.status),
         Some(Measured::Native) if natives.is_some() => otherwise(),
-        Some(Measured::Native) => conclude(forwarding, Outcome::Native, otherwise),
+        Some(Measured::Native) => declined(forwarding, otherwise),
         None if natives.is_some() => {
             let _ = query_unrecorded(forwarding, name, status::SUCCESS);
             otherwise()

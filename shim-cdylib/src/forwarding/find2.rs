@@ -9,7 +9,11 @@ use hipdnn_host::{
 };
 use miopen_api::{TensorArgument, status, tensor_argument_id};
 
-use super::{conclude, unmade, unrecorded};
+use super::{
+    Given, Place,
+    by_native::{ByNative, Output, Written},
+    conclude, unmade, unrecorded,
+};
 use crate::{
     errors,
     frame::{Frame, Step},
@@ -18,6 +22,9 @@ use crate::{
 
 const RUN: &str = "miopenRunSolution";
 const WORKSPACE: &str = "miopenGetSolutionWorkspaceSize";
+/// Where `miopenRunSolution` has its list of tensors.
+pub const GIVEN: usize = 3;
+const WRITTEN: Written = Written { output: Output::Tensors, workspace: Some(4) };
 /// x, w and y.
 pub const TENSORS: [i32; 3] =
     [tensor_argument_id::TENSOR_CONVOLUTION_X, tensor_argument_id::TENSOR_CONVOLUTION_W, tensor_argument_id::TENSOR_CONVOLUTION_Y];
@@ -52,20 +59,34 @@ pub fn run(frame: &Frame, forwarding: &'static Forwarding) -> Step {
         workspace: frame.pointer(4),
         workspace_bytes: frame.integer(5) as usize,
     };
-    conclude(forwarding, forwarding.host.call(&record.state, &call), || Step::Native)
+    let given = Given { name: RUN, written: WRITTEN, frame, state: &record.state };
+    conclude(forwarding, &given, forwarding.host.call(&record.state, &call), ByNative::unchanged)
 }
 
-/// The arguments for x, w and y, if these are what the caller passes.
-fn arguments(frame: &Frame) -> Option<[TensorArgument; 3]> {
-    let given = frame.pointer(3).cast::<TensorArgument>();
+/// The tensors in the caller's order, if there are as many as x, w and y.
+fn given(frame: &Frame) -> Option<[TensorArgument; 3]> {
+    let given = frame.pointer(GIVEN).cast::<TensorArgument>();
     if frame.integer(2) != TENSORS.len() as u64 || given.is_null() {
         return None;
     }
     // SAFETY: not null, and MIOpen's contract makes it an array of that many.
-    let given: [TensorArgument; 3] = std::array::from_fn(|n| unsafe { given.add(n).read_unaligned() });
+    Some(std::array::from_fn(|n| unsafe { given.add(n).read_unaligned() }))
+}
+
+/// The arguments for x, w and y, if these are what the caller passes.
+fn arguments(frame: &Frame) -> Option<[TensorArgument; 3]> {
+    let given = given(frame)?;
     let of = |id: i32| given.iter().find(|argument| argument.id == id).copied();
     let [x, w, y] = TENSORS.map(of);
     Some([x?, w?, y?])
+}
+
+/// The caller's tensors, with other memory for x, w or y, by its place among these.
+pub fn with_buffer(frame: &Frame, operand: usize, buffer: *mut c_void) -> Option<Place<[TensorArgument; 3]>> {
+    let mut given = given(frame)?;
+    let id = *TENSORS.get(operand)?;
+    given.iter_mut().find(|argument| argument.id == id)?.buffer = buffer;
+    Some(Place::new(given))
 }
 
 /// `miopenGetSolutionWorkspaceSize(solution, size*)`: enough for native's solution and for hipDNN's plan; but the plan's only as far as the
@@ -103,7 +124,7 @@ pub fn save(frame: &Frame, _: &'static Forwarding) -> Step {
         if status != status::SUCCESS {
             return Step::status(status);
         }
-        let size = super::Place::new(0usize);
+        let size = Place::new(0usize);
         let arguments = crate::frame::Arguments::new(&[frame.integer(0), size.argument()]);
         Step::call("miopenGetSolutionSize", arguments, move |frame, forwarding, asked| {
             if asked == status::SUCCESS {

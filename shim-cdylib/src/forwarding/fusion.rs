@@ -12,7 +12,11 @@ use hipdnn_host::{
     rules::HostRule,
 };
 
-use super::{conclude, scalar, unmade, unrecorded};
+use super::{
+    Given,
+    by_native::{self, ByNative, Written},
+    conclude, scalar, unmade, unrecorded,
+};
 use crate::{
     frame::{Frame, Step},
     records::{FusionPlan, HandleRecord, OperatorArgument, OperatorArguments, PlannedOperation, PlannedStep},
@@ -41,6 +45,8 @@ impl<'a> Chain<'a> {
 /// The call around a chain.
 struct Around<'a> {
     name: &'static str,
+    written: Written,
+    frame: &'a Frame,
     input: &'a TensorDescriptor,
     output: &'a TensorDescriptor,
     workspace: *mut c_void,
@@ -56,20 +62,21 @@ fn execute(forwarding: &'static Forwarding, record: &HandleRecord, around: &Arou
         workspace: around.workspace,
         workspace_bytes: around.workspace_bytes,
     };
-    conclude(forwarding, forwarding.host.call(&record.state, &call), || Step::Native)
+    let given = Given { name: around.name, written: around.written, frame: around.frame, state: &record.state };
+    conclude(forwarding, &given, forwarding.host.call(&record.state, &call), ByNative::unchanged)
 }
 
 /// `miopenExecuteFusionPlan(handle, plan, inputDesc, input, outputDesc, output, args)`.
 pub fn execute_plan(frame: &Frame, forwarding: &'static Forwarding) -> Step {
-    planned("miopenExecuteFusionPlan", frame, forwarding, (std::ptr::null_mut(), 0))
+    planned("miopenExecuteFusionPlan", frame, forwarding, None)
 }
 
 /// The same with `(…, workspace, workspaceSize)`.
 pub fn execute_plan_v2(frame: &Frame, forwarding: &'static Forwarding) -> Step {
-    planned("miopenExecuteFusionPlan_v2", frame, forwarding, (frame.pointer(7), frame.integer(8) as usize))
+    planned("miopenExecuteFusionPlan_v2", frame, forwarding, Some(7))
 }
 
-fn planned(name: &'static str, frame: &Frame, forwarding: &'static Forwarding, workspace: (*mut c_void, usize)) -> Step {
+fn planned(name: &'static str, frame: &Frame, forwarding: &'static Forwarding, workspace: Option<usize>) -> Step {
     let records = &forwarding.records;
     let (handles, plans, tensors) = (records.handles.pin(), records.plans.pin(), records.tensors.pin());
     let arguments = records.arguments.pin();
@@ -94,7 +101,15 @@ fn planned(name: &'static str, frame: &Frame, forwarding: &'static Forwarding, w
             "the plan, its arguments, the input, or the type of the output",
         );
     }
-    let around = Around { name, input, output, workspace: workspace.0, workspace_bytes: workspace.1 };
+    let around = Around {
+        name,
+        written: by_native::argument(5, workspace),
+        frame,
+        input,
+        output,
+        workspace: workspace.map_or(std::ptr::null_mut(), |n| frame.pointer(n)),
+        workspace_bytes: workspace.map_or(0, |n| frame.integer(n + 1) as usize),
+    };
     execute(forwarding, record, &around, &chain)
 }
 
@@ -169,7 +184,15 @@ pub fn convolution_bias_activation(frame: &Frame, forwarding: &'static Forwardin
     if parts.add(&mut chain, z, [5, 14].map(|n| frame.integer(n) as usize)).is_none() {
         return unmade(frame, forwarding, ONE_CALL, HostRule::ProblemSize, "the operations of this call");
     }
-    let around = Around { name: ONE_CALL, input: x, output: y, workspace: frame.pointer(8), workspace_bytes: frame.integer(9) as usize };
+    let around = Around {
+        name: ONE_CALL,
+        written: by_native::argument(17, Some(8)),
+        frame,
+        input: x,
+        output: y,
+        workspace: frame.pointer(8),
+        workspace_bytes: frame.integer(9) as usize,
+    };
     execute(forwarding, record, &around, &chain)
 }
 

@@ -10,7 +10,11 @@ use hipdnn_host::{
 use miopen_api::{ConvSolution, status};
 
 use super::{
-    Asked, IMPLICIT_GEMM, Listing, conclude, directions::Direction, own_workspace, pointers, query_unrecorded, unrecorded, with_problem,
+    Asked, Given, IMPLICIT_GEMM, Listing,
+    by_native::{self, ByNative, Written},
+    conclude,
+    directions::Direction,
+    own_workspace, pointers, query_unrecorded, unrecorded, with_problem,
 };
 use crate::{
     errors,
@@ -32,9 +36,11 @@ const LIST: [usize; 3] = [5, 6, 7];
 const SOLUTION: usize = 5;
 const SIZE: usize = 6;
 /// `(…, workSpace, workSpaceSize, solution_id)`.
+const OUTPUT: usize = 7;
 const WORKSPACE: usize = 8;
 const WORKSPACE_BYTES: usize = 9;
 const EXECUTED: usize = 10;
+const WRITTEN: Written = by_native::argument(OUTPUT, Some(WORKSPACE));
 /// How many of native's solutions are looked at for one that fits the caller's workspace.
 const CONSIDERED: usize = 16;
 
@@ -176,7 +182,8 @@ pub fn execute(direction: &'static Direction, frame: &Frame, forwarding: &'stati
             workspace: frame.pointer(WORKSPACE),
             workspace_bytes: frame.integer(WORKSPACE_BYTES) as usize,
         };
-        conclude(forwarding, forwarding.host.call(&record.state, &call), || natively(direction, frame))
+        let given = Given { name, written: WRITTEN, frame, state: &record.state };
+        conclude(forwarding, &given, forwarding.host.call(&record.state, &call), |call| natively(direction, frame, call))
     };
     with_problem(direction, &positions, Asked::PLAIN, frame, forwarding, run).unwrap_or_else(|| unrecorded(frame, forwarding, name))
 }
@@ -203,22 +210,22 @@ fn natives(
     })
 }
 
-/// Executes a solution of native's: the first that the caller's workspace is enough for, else the first, with workspace of the handle's.
-fn natively(direction: &'static Direction, frame: &Frame) -> Step {
+/// Executes a solution of native's: the first that the call's workspace is enough for, else the first, with workspace of the handle's.
+fn natively(direction: &'static Direction, frame: &Frame, call: ByNative) -> Step {
     natives(direction, frame, EXECUTION, move |frame, forwarding, listed| {
-        let bytes = frame.integer(WORKSPACE_BYTES) as usize;
+        let bytes = call.integer(WORKSPACE_BYTES) as usize;
         let fitting = listed.iter().find(|solution| solution.workspace_size <= bytes);
-        let (id, workspace, bytes) = match (fitting, listed.first()) {
-            (Some(solution), _) => (solution.solution_id, frame.pointer(WORKSPACE), bytes),
-            (None, Some(solution)) => match own_workspace(frame, forwarding, solution.workspace_size) {
-                Some(workspace) => (solution.solution_id, workspace, solution.workspace_size),
-                None => return Step::Native,
-            },
+        match (fitting, listed.first()) {
+            (Some(solution), _) => call.with(EXECUTED, solution.solution_id).changed(),
+            (None, Some(solution)) => {
+                let bytes = solution.workspace_size;
+                let Some(workspace) = own_workspace(frame, forwarding, bytes) else { return call.unchanged() };
+                let call = call.with(WORKSPACE, workspace as u64).with(WORKSPACE_BYTES, bytes as u64);
+                call.with(EXECUTED, solution.solution_id).changed()
+            }
             // Native says what it makes of an id that it never gave.
-            (None, None) => return Step::Native,
-        };
-        let arguments = frame.arguments().with(EXECUTED, id).with(WORKSPACE, workspace as u64).with(WORKSPACE_BYTES, bytes as u64);
-        Step::call(direction.names.immediate, arguments, |_, _, status| Step::status(status))
+            (None, None) => call.unchanged(),
+        }
     })
 }
 

@@ -1,9 +1,11 @@
 //! Routed calls: arguments and records become problems for the host; its outcomes become statuses, or calls of native. One module for
-//! each style in which programs execute: `classic` and `find`, `immediate`, `find2`, `fusion`. Graphs and rules are none of their business.
+//! each style in which programs execute: `classic` and `find`, `immediate`, `find2`, `fusion`. What native executes, because hipDNN declined it
+//! or to verify it, is in `by_native`. Graphs and rules are none of their business.
 //!
 //! hipDNN behaves as one more of MIOpen's solvers: it is listed where native lists, first, under [`IMPLICIT_GEMM`] or a solution id of its
 //! own; what it declines later is executed by a solver of native's that is found then.
 
+pub mod by_native;
 pub mod classic;
 pub mod directions;
 pub mod find;
@@ -16,12 +18,16 @@ use std::ffi::c_void;
 use hipdnn_host::{
     data_type::DataType,
     forward::Outcome,
+    handle::HandleState,
     problem::{ConvolutionProblem, TensorDescriptor},
     rules::HostRule,
 };
 use miopen_api::{conv_algorithm, status};
 
-use self::directions::{Direction, Positions};
+use self::{
+    by_native::{ByNative, Written},
+    directions::{Direction, Positions},
+};
 use crate::{
     errors,
     frame::{Frame, Step},
@@ -71,16 +77,30 @@ fn pointers(positions: &Positions, frame: &Frame) -> [*mut c_void; 3] {
     positions.tensors.map(|n| frame.pointer(n + 1))
 }
 
-/// The end of a call that was given to hipDNN. `otherwise` is who executes it if hipDNN declined, unless the operator wants to see declines.
-fn conclude(forwarding: &Forwarding, outcome: Outcome, otherwise: impl FnOnce() -> Step) -> Step {
+/// A call that was given to hipDNN.
+struct Given<'a> {
+    name: &'static str,
+    written: Written,
+    frame: &'a Frame,
+    state: &'a HandleState,
+}
+
+/// The end of a call that was given to hipDNN. `natively` has native execute it: if hipDNN declined, unless the operator wants to see
+/// declines; and once more if hipDNN served it and the operator wants it verified.
+fn conclude(forwarding: &Forwarding, given: &Given<'_>, outcome: Outcome, natively: impl FnOnce(ByNative) -> Step) -> Step {
+    let Given { name, written, frame, state } = *given;
     match outcome {
         Outcome::Served => served(),
+        Outcome::Shadowed(shadow) => ByNative::again(name, written, frame, forwarding, state, shadow).map_or_else(|step| step, natively),
         Outcome::Failed(error) => failed(error.status),
-        Outcome::Native => {
-            errors::unmark();
-            if forwarding.host.settings().strict { Step::status(status::UNSUPPORTED_OP) } else { otherwise() }
-        }
+        Outcome::Native => declined(forwarding, || natively(ByNative::as_it_came(name, frame))),
     }
+}
+
+/// The end of a call that hipDNN has no part in.
+fn declined(forwarding: &Forwarding, otherwise: impl FnOnce() -> Step) -> Step {
+    errors::unmark();
+    if forwarding.host.settings().strict { Step::status(status::UNSUPPORTED_OP) } else { otherwise() }
 }
 
 fn served() -> Step {
@@ -98,7 +118,7 @@ fn failed(hipdnn_status: i32) -> Step {
 fn unmade(frame: &Frame, forwarding: &Forwarding, call: &'static str, rule: HostRule, message: &str) -> Step {
     passed(frame, forwarding);
     forwarding.host.decline_unmade(call, rule, message);
-    conclude(forwarding, Outcome::Native, || Step::Native)
+    declined(forwarding, || Step::Native)
 }
 
 fn unrecorded(frame: &Frame, forwarding: &Forwarding, call: &'static str) -> Step {
@@ -168,7 +188,7 @@ fn own_workspace(frame: &Frame, forwarding: &Forwarding, bytes: usize) -> Option
 }
 
 /// Memory that native writes an answer into while a call is under way. Outlives native's call wherever the call ends.
-struct Place<T>(*mut T);
+pub struct Place<T>(*mut T);
 
 impl<T> Place<T> {
     fn new(value: T) -> Self {

@@ -19,6 +19,8 @@ pub struct Traced {
     pub route: String,
     /// Rule of a decline, else empty.
     pub rule: String,
+    /// How it compares with native's result, or null.
+    pub verified: serde_json::Value,
 }
 
 /// What a run printed and did.
@@ -73,7 +75,13 @@ pub fn run(client: &Client, arguments: &[&str], variables: &[(&str, &str)], forw
 
 fn traced(lines: &[serde_json::Value]) -> Vec<Traced> {
     let text = |line: &serde_json::Value, name: &str| line[name].as_str().unwrap_or_default().to_string();
-    lines.iter().map(|line| Traced { call: text(line, "call"), route: text(line, "route"), rule: text(line, "rule") }).collect()
+    let traced = |line: &serde_json::Value| Traced {
+        call: text(line, "call"),
+        route: text(line, "route"),
+        rule: text(line, "rule"),
+        verified: line["verified"].clone(),
+    };
+    lines.iter().map(traced).collect()
 }
 
 /// Folders in which clients that capture their stream find HIP.

@@ -14,10 +14,14 @@ use crate::{
     handle::InUse,
     plan::Plan,
     registry::DESCRIPTORS,
+    stream,
 };
 
 /// For benchmarks: with this variable set, everything is checked and nothing is computed.
 static DISCARDS: LazyLock<bool> = LazyLock::new(|| std::env::var_os("REFERENCE_HIPDNN_DISCARD").is_some_and(|value| !value.is_empty()));
+
+/// For tests of what compares results: with this variable set, the first element of every output comes out wrong.
+static IS_WRONG: LazyLock<bool> = LazyLock::new(|| std::env::var_os("REFERENCE_HIPDNN_WRONG").is_some_and(|value| !value.is_empty()));
 
 /// `hipdnnBackendExecute`.
 ///
@@ -42,7 +46,30 @@ pub(crate) unsafe fn execute(handle: *const c_void, plan: *const c_void, pack: *
     }
     let workspace = std::ptr::with_exposed_provenance_mut(pack.workspace);
     // SAFETY: by the contract of this function; every tensor of the plan has an address.
-    unsafe { plan.executable().execute(&arguments, workspace, handle.stream()) }
+    unsafe { plan.executable().execute(&arguments, workspace, handle.stream()) }?;
+    if *IS_WRONG {
+        // SAFETY: as above.
+        unsafe { spoil(plan.graph(), &arguments, handle.stream()) }?;
+    }
+    Ok(())
+}
+
+/// Makes the first element of every output wrong, in the order of the stream: a bit of its highest byte changes, which in every type is
+/// at least 2, or half of all there is.
+///
+/// # Safety
+/// The outputs are live and writable.
+unsafe fn spoil(graph: &Graph, arguments: &Arguments, stream: usize) -> Result<()> {
+    for tensor in graph.tensors.iter().filter(|tensor| tensor.needs_pointer() && graph.writes(tensor.uid)) {
+        let bytes = hipdnn_abi::data_type_bytes(tensor.data_type).unwrap_or(1);
+        let last = arguments.address(tensor.uid)?.wrapping_add(bytes - 1).expose_provenance();
+        stream::queue(stream, move || {
+            let last = std::ptr::with_exposed_provenance_mut::<u8>(last);
+            // SAFETY: by the contract of `spoil`: a byte of the output's first element.
+            unsafe { last.write(last.read() ^ 0x40) };
+        })?;
+    }
+    Ok(())
 }
 
 /// Unlike elsewhere, something unfinalized is a plain BAD_PARAM here.

@@ -4,6 +4,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use hipdnn_abi::Access;
+
 use crate::{
     bytes::{Reader, Writer},
     error::{Error, Result},
@@ -75,6 +77,14 @@ impl Node {
         self.tensors.get(&number).and_then(|uids| uids.first().copied())
     }
 
+    /// The tensors that it reads or writes, as the ABI says.
+    pub(crate) fn accesses(&self, access: Access) -> impl Iterator<Item = i64> {
+        let spec = hipdnn_abi::descriptor(self.kind);
+        let wanted =
+            move |number: i32| spec.and_then(|spec| spec.attribute(number)).is_some_and(|attribute| attribute.access == Some(access));
+        self.tensors.iter().filter(move |(number, _)| wanted(**number)).flat_map(|(_, uids)| uids.iter().copied())
+    }
+
     /// A list of integers.
     pub fn int64s(&self, number: i32) -> Option<&[i64]> {
         if let Some(Setting::Int64(values)) = self.settings.get(&number) { Some(values) } else { None }
@@ -114,6 +124,11 @@ impl Graph {
     /// The tensor with this unique id.
     pub fn tensor(&self, uid: i64) -> Option<&Tensor> {
         self.tensors.iter().find(|tensor| tensor.uid == uid).map(AsRef::as_ref)
+    }
+
+    /// Whether an operation writes the tensor.
+    pub(crate) fn writes(&self, uid: i64) -> bool {
+        self.nodes.iter().any(|node| node.accesses(Access::Write).any(|written| written == uid))
     }
 
     pub(crate) fn write(&self, out: &mut Writer) {

@@ -30,14 +30,14 @@ impl Flow {
         if Convolution::is(node) && self.convolution.replace(place).is_some() {
             return Err("more than one convolution in one graph".into());
         }
-        for uid in tensors(node, Access::Read) {
+        for uid in node.accesses(Access::Read) {
             let is_virtual = graph.tensor(uid).is_some_and(|tensor| tensor.is_virtual);
             if is_virtual && !self.writers.contains_key(&uid) {
                 return Err(format!("virtual tensor {uid} is read before an operation writes it"));
             }
             self.readers.entry(uid).or_default().insert(place);
         }
-        for uid in tensors(node, Access::Write) {
+        for uid in node.accesses(Access::Write) {
             if graph.tensor(uid).is_some_and(|tensor| tensor.value.is_some()) {
                 return Err(format!("constant {uid} is written"));
             }
@@ -60,11 +60,4 @@ impl Flow {
         }
         Ok(())
     }
-}
-
-/// The tensors that an operation reads or writes, as the ABI says.
-fn tensors(node: &Node, access: Access) -> impl Iterator<Item = i64> {
-    let spec = hipdnn_abi::descriptor(node.kind);
-    let wanted = move |number: i32| spec.and_then(|spec| spec.attribute(number)).is_some_and(|attribute| attribute.access == Some(access));
-    node.tensors.iter().filter(move |(number, _)| wanted(**number)).flat_map(|(_, uids)| uids.iter().copied())
 }
