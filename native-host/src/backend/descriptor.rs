@@ -55,7 +55,12 @@ impl Handle {
             return Ok(handle);
         }
         let message = "hipDNN has no engine: no plugin was loaded".to_string();
-        Err(BackendError { status: hipdnn_abi::status::NOT_SUPPORTED, function: "hipdnnGetEngineCount_ext", subject: String::new(), message })
+        Err(BackendError {
+            status: hipdnn_abi::status::NOT_SUPPORTED,
+            function: "hipdnnGetEngineCount_ext",
+            subject: String::new(),
+            message,
+        })
     }
 
     fn engine_count(&self) -> Option<usize> {

@@ -357,7 +357,8 @@ fn load(settings: &Settings) -> Result<Backend, String> {
     let hip = Hip::load(settings.hip_library.as_deref()).and_then(Hip::with_device);
     let hip = hip.map_err(|error| format!("HIP cannot be used: {error}"))?;
     let folders = native::search::library_folders(settings);
-    let library = Library::load(settings.backend_library.as_deref(), &folders).map_err(|error| format!("hipDNN cannot be used: {error}"))?;
+    let library =
+        Library::load(settings.backend_library.as_deref(), &folders).map_err(|error| format!("hipDNN cannot be used: {error}"))?;
     // Process-lifetime on purpose: descriptors and handles refer to it, and the library is never unloaded.
     let library: &'static Library = Box::leak(Box::new(library));
     tracing::debug!(backend = %library.path().display(), version = library.version(), hip = hip.name(), "loaded");

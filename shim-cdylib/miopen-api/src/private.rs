@@ -67,7 +67,8 @@ mod tests {
             fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
             fs::write(folder.path().join(name), text).unwrap();
         }
-        let mut source = String::from("#include <miopen/miopen.h>\ntypedef void (*any)(void);\nextern const any all[];\nconst any all[] = {\n");
+        let mut source =
+            String::from("#include <miopen/miopen.h>\ntypedef void (*any)(void);\nextern const any all[];\nconst any all[] = {\n");
         table().exports().for_each(|f| writeln!(source, "    (any){},", f.name).unwrap());
         fs::write(folder.path().join("all.c"), source + "};\n").unwrap();
         folder

@@ -102,7 +102,11 @@ impl Call {
             [(traced, _)] => traced == name && own == told,
             _ => false,
         };
-        if right { Ok(()) } else { Err(Unseen(format!("{name}: native was entered by {:?}, the trace says {:?}", self.native, self.traced))) }
+        if right {
+            Ok(())
+        } else {
+            Err(Unseen(format!("{name}: native was entered by {:?}, the trace says {:?}", self.native, self.traced)))
+        }
     }
 }
 

@@ -24,6 +24,13 @@ pub fn build(folder: &Path) -> Result<PathBuf> {
         writeln!(list, "WITNESS({number}, {})", function.name)?;
     }
     fs::write(names, list)?;
-    compile(&["-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC"].map(AsRef::as_ref).into_iter().chain([source.as_ref(), "-ldl".as_ref()]).collect::<Vec<_>>(), &library)?;
+    compile(
+        &["-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
+            .map(AsRef::as_ref)
+            .into_iter()
+            .chain([source.as_ref(), "-ldl".as_ref()])
+            .collect::<Vec<_>>(),
+        &library,
+    )?;
     Ok(library)
 }

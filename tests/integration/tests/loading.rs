@@ -564,7 +564,12 @@ fn v61_the_version_that_native_reports_is_not_looked_at() {
             let run = way.run_with(native.path()).forwarding().without("MIOPEN_HIPDNN_NATIVE_LIBRARY");
             let finished = way.output(run, &["inert"]).unwrap();
             computed(&finished, "forward");
-            assert_eq!(finished.line("version"), format!("version: status 0, {}.{}.{}", version[0], version[1], version[2]), "{}", way.name);
+            assert_eq!(
+                finished.line("version"),
+                format!("version: status 0, {}.{}.{}", version[0], version[1], version[2]),
+                "{}",
+                way.name
+            );
             assert!(finished.messages().is_empty() && finished.line("destroyed").contains("libhipdnn"), "{}: {finished:?}", way.name);
         }
     }

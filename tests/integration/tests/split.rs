@@ -182,7 +182,8 @@ fn cmake_builds_a_plugin_of_the_private_library() {
     let split = Split::install();
     if Command::new("cmake").arg("--version").output().is_err() {
         // Past the harness, which would keep it to itself.
-        let _ = std::io::stderr().write_all(b"cmake is missing (Debian's package cmake): MIOpen::private is not tried, only pkg-config is\n");
+        let _ =
+            std::io::stderr().write_all(b"cmake is missing (Debian's package cmake): MIOpen::private is not tried, only pkg-config is\n");
         return;
     }
     let (source, build) = (split.folder.path().join("source"), split.folder.path().join("build"));

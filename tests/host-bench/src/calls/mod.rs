@@ -44,7 +44,7 @@ struct Figures {
 pub fn run() -> Result<()> {
     let path = std::env::var_os("MIOPEN_HIPDNN_BACKEND_LIBRARY").map(PathBuf::from).context("MIOPEN_HIPDNN_BACKEND_LIBRARY")?;
     let libraries = Libraries::load()?;
-    let library = Library::load(Some(&path)).map_err(anyhow::Error::msg)?;
+    let library = Library::load(Some(&path), &[]).map_err(anyhow::Error::msg)?;
     let library: &'static Library = Box::leak(Box::new(library));
     let mut rates = Vec::new();
     for threads in [1, 2] {

@@ -85,7 +85,11 @@ pub fn names(machine: &Machine) -> Result<Group> {
         removed(&shim)?.into_iter().filter(|symbol| is_c_api(symbol) || behind.contains(symbol)).collect()
     };
     let mut group = Group { name: "abidiff: names and versions as without it".into(), ..Group::default() };
-    if in_neither.is_empty() { group.right = 1 } else { group.wrong.push(format!("abidiff misses {}", in_neither.join(", "))) }
+    if in_neither.is_empty() {
+        group.right = 1
+    } else {
+        group.wrong.push(format!("abidiff misses {}", in_neither.join(", ")))
+    }
     Ok(group)
 }
 

@@ -165,10 +165,10 @@ impl Machine {
         match watch {
             Watch::Routes => {
                 command.env(TRACE, &trace);
-            },
+            }
             Watch::CallsTraced => {
                 command.env(TRACE, "json");
-            },
+            }
             Watch::Calls => {}
         }
         if front == Front::On {

@@ -22,7 +22,10 @@ const CLIENTS: &[(&str, &[&[&str]])] = &[
     ("find", &[&["plain"], &["request4"], &["deterministic"], &["nofind"], &["misaligned"], &["shared"]]),
     ("immediate", &[&["all"], &["deterministic"], &["shared"]]),
     ("find2", &[&["plain"], &["many"], &["gone"], &["missing"]]),
-    ("fusion", &[&["plan", "bias+relu"], &["plan", "bias+relu", "v2"], &["plan", "bias+relu", "gone"], &["plan", "bias+relu", "incomplete"]]),
+    (
+        "fusion",
+        &[&["plan", "bias+relu"], &["plan", "bias+relu", "v2"], &["plan", "bias+relu", "gone"], &["plan", "bias+relu", "incomplete"]],
+    ),
     ("process", &[&["linked", "signals"], &["linked", "fork-first"], &["linked", "fork-after"], &["linked", "late-thread"]]),
 ];
 

@@ -34,7 +34,10 @@ fn require_toolchain() -> Result<()> {
     };
     for component in COMPONENTS {
         let there = installed.lines().any(|line| line.starts_with(component));
-        ensure!(there, NoNightly(format!("the nightly toolchain lacks {component} (rustup component add {component} --toolchain nightly)")));
+        ensure!(
+            there,
+            NoNightly(format!("the nightly toolchain lacks {component} (rustup component add {component} --toolchain nightly)"))
+        );
     }
     let targets = asked(&["target", "list", "--toolchain", "nightly", "--installed"]).unwrap_or_default();
     let there = targets.lines().any(|line| line == GUEST_TARGET);
