@@ -102,7 +102,7 @@ static void *with_own_stack(void *unused) {
     pthread_sigmask(SIG_BLOCK, &mask, NULL);
     sigaltstack(&own, NULL);
     look(&before);
-    small->convolution = NULL; /* another problem, so that this thread translates too */
+    destroy_problem(small); /* other descriptors, so that this thread records and plans too */
     make_problem(small);
     prepare(small, FORWARD);
     printf("computes %d\n", computes());
