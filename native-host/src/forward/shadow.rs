@@ -142,6 +142,9 @@ impl Host {
     /// traced, and said if it is a bad one.
     pub fn verified(&self, state: &HandleState, shadow: Shadow, native: Result<(), String>) {
         let Shadow { memory, entry_point, place, what, traced } = shadow;
+        // Native went to whatever stream the handle then had: with another one nobody knows here when it is done.
+        let moved = state.stream() != memory.stream;
+        let native = native.and_then(|()| if moved { Err("another thread moved the handle to another stream".into()) } else { Ok(()) });
         let verification = match native.and_then(|()| memory.compare()) {
             Ok(difference) => {
                 let ok = difference.is_tolerable();
