@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(wrapped("a /a/very/long/path b", 8), ["a", "/a/very/long/path", "b"]);
         let mut page = Page::default();
         page.entry("label", ["word ".repeat(40).trim().to_string()]);
-        assert!(page.0.lines().all(|line| line.len() <= WIDTH) && page.0.lines().count() == 3, "{}", page.0);
+        assert!(page.0.lines().all(|line| line.len() <= WIDTH) && page.0.lines().count() == 4, "{}", page.0);
         assert!(page.0.starts_with("label       word") && page.0.lines().nth(1).unwrap().starts_with("              word"));
     }
 }
