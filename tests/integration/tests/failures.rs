@@ -63,9 +63,9 @@ const TABLE: &[Row] = &[
     row("hipdnnBackendCreateDescriptor@OPERATION_CONVOLUTION_FORWARD", Capability, Capability, Capability),
     // The first one is made to see whether it can be.
     row("hipdnnBackendCreateDescriptor@OPERATION_CONVOLUTION_FORWARD:2", Plan, Nothing, Plan),
-    // What a tensor can be decides which types there are, so what is remembered for more types is not looked at.
-    row("hipdnnBackendCreateDescriptor@TENSOR", Plan, Plan, Plan),
-    row("hipdnnBackendSetAttribute@TENSOR", Plan, Plan, Plan),
+    // What a tensor can be decides which types there are: the translator is asked anew, and comes to a graph whose plan is known.
+    row("hipdnnBackendCreateDescriptor@TENSOR", Plan, Nothing, Plan),
+    row("hipdnnBackendSetAttribute@TENSOR", Plan, Nothing, Plan),
     row("hipdnnBackendFinalize@TENSOR", Plan, Nothing, Plan),
     row("hipdnnBackendSetAttribute@OPERATION_CONVOLUTION_FORWARD", Plan, Nothing, Plan),
     row("hipdnnBackendFinalize@OPERATION_CONVOLUTION_FORWARD", Plan, Nothing, Plan),

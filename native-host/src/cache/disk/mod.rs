@@ -184,7 +184,7 @@ impl Disk {
         self.note(written.is_ok());
         match written {
             Ok(()) => {
-                if self.counters.written.fetch_add(1, Ordering::Relaxed) % ROOM_EVERY == 0 {
+                if self.counters.written.fetch_add(1, Ordering::Relaxed).is_multiple_of(ROOM_EVERY) {
                     self.look_after_room(layer);
                 }
                 Ok(())

@@ -1,6 +1,7 @@
 //! Room: how much the entries take, which go when it is too much, and leftovers of writers that were killed.
 
 use std::{
+    cmp::Reverse,
     io,
     time::{Duration, SystemTime},
 };
@@ -111,7 +112,7 @@ fn prune_entries(layer: &Layer, max_bytes: Option<u64>) -> io::Result<Usage> {
     let mut gone = Usage::default();
     let mut files = files(layer)?;
     let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
-    files.sort_by(|a, b| b.unused.cmp(&a.unused));
+    files.sort_by_key(|file| Reverse(file.unused));
     for file in files {
         if max_bytes.is_some_and(|max_bytes| bytes <= max_bytes) {
             break;
