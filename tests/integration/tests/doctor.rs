@@ -182,7 +182,7 @@ fn everything_that_is_used_is_told_with_its_reason() {
     assert_eq!((translator["sha256"].as_str().unwrap().len(), &translator["families"]), (64, &serde_json::json!(["conv", "fusion"])));
     assert!(translator["contracts"].as_array().unwrap().iter().any(|c| c == "miopen-hipdnn:translator/conv@1.0.0"), "{translator}");
     assert_eq!(document["cache"]["mode"], "off");
-    let forwarding = serde_json::json!({ "name": "MIOPEN_HIPDNN_FORWARDING", "value": "1", "meaning": "forwarded: conv, fusion" });
+    let forwarding = serde_json::json!({ "name": "MIOPEN_HIPDNN_FORWARDING", "value": "1", "meaning": "on: conv, fusion" });
     assert!(document["environment"].as_array().unwrap().contains(&forwarding), "{document:#}");
 }
 

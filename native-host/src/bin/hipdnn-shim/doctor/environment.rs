@@ -46,7 +46,7 @@ impl Environment {
             let warning = settings.warnings.iter().find(|warning| of_variable(warning) == variable.name);
             let meaning = match warning {
                 _ if value.is_empty() => "empty, which is as if it were not set".into(),
-                Some(warning) => warning.clone(),
+                Some(warning) => warning.strip_prefix(&format!("{}: ", variable.name)).unwrap_or(warning).into(),
                 None => meaning(variable.name, settings).unwrap_or_else(|| variable.effect.into()),
             };
             Variable { name: variable.name.into(), value: value.to_string_lossy().into_owned(), meaning }
@@ -94,8 +94,8 @@ fn meaning(name: &str, settings: &Settings) -> Option<String> {
     let path = |path: &std::path::Path| if path.exists() { "it is there".to_string() } else { "there is no such file".into() };
     let forwarding = forwarding(settings);
     Some(match name {
-        variables::FORWARDING if settings.families().is_empty() => "no family is forwarded".into(),
-        variables::FORWARDING => format!("forwarded: {}", forwarding.families.join(", ")),
+        variables::FORWARDING if settings.families().is_empty() => "no family is on".into(),
+        variables::FORWARDING => format!("on: {}", forwarding.families.join(", ")),
         variables::USE_FOR | variables::DISABLE_FOR => {
             format!("{} of {} functions are forwarded", forwarding.functions.len(), forwarding.functions_known)
         }
@@ -139,7 +139,7 @@ mod tests {
         let settings = environment.settings();
         let set = environment.set(&settings);
         let meaning = |name: &str| set.iter().find(|variable| variable.name == name).unwrap().meaning.as_str();
-        assert_eq!(meaning("MIOPEN_HIPDNN_FORWARDING"), "forwarded: conv, fusion");
+        assert_eq!(meaning("MIOPEN_HIPDNN_FORWARDING"), "on: conv, fusion");
         assert_eq!(meaning("MIOPEN_DISABLE_HIPDNN_FOR"), "28 of 31 functions are forwarded");
         assert!(forwarding(&settings).on && !forwarding(&Settings::default()).on);
     }
