@@ -4,6 +4,7 @@ use std::{ffi::c_void, ptr::null_mut, time::Instant};
 
 use super::{Call, Measurement, Stop, Timing, Work, shadow};
 use crate::{
+    gate,
     handle::{Bound, NO_WORKSPACE},
     hip::Hip,
     lower::DEFAULT_ALIGNMENT,
@@ -26,6 +27,8 @@ impl Work<'_> {
             let rule = if first { HostRule::CaptureCold } else { HostRule::CaptureEngine };
             return Err(Stop::Host(rule, format!("engine {}", ready.plan.engine())));
         }
+        // What engines lock while they load code in their first execution, a forked child must not find locked.
+        let _inside = first.then(gate::enter);
         // What engines allocate in their first execution must not disturb another thread's capture.
         let _relaxed = first.then(|| backend.hip.relax_capture());
         let workspace = workspace(&mut self.bound, backend.hip, stream, call, needed)?;
