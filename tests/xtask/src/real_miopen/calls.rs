@@ -55,7 +55,7 @@ pub fn on(machine: &Machine, runs: &[Vec<String>]) -> Result<Group> {
         for call in &traced {
             call.seen(&native).map_err(|unseen| anyhow::anyhow!("{unseen}"))?;
             let convolution = ["miopenConvolution", "miopenFindConvolution"].iter().any(|start| call.name.starts_with(start));
-            anyhow::ensure!(convolution == !call.traced.is_empty(), "{}: traced {:?}", call.name, call.traced);
+            anyhow::ensure!(convolution != call.traced.is_empty(), "{}: traced {:?}", call.name, call.traced);
         }
         let untraced = calls(machine, Watch::Calls, Front::On, arguments)?;
         let names = |calls: &[Call]| calls.iter().map(|call| call.name.clone()).collect::<Vec<_>>();
