@@ -123,7 +123,7 @@ kinds! {
         "it forwards to hipDNN itself, under the same variables; the shim passes it by and calls the library behind it"
         "set MIOPEN_HIPDNN_NATIVE_LIBRARY to the library behind it, so that nothing depends on the wrapper";
     NativeSplitAlone "native.split-alone" (Always(Warning))
-        "that library has its functions only as <name>_impl: programs linked with libMIOpen.so.1 do not start without the shim"
+        "that library has its functions only as ..._impl: programs linked with libMIOpen.so.1 do not start without the shim"
         "put the shim's folder first in LD_LIBRARY_PATH, or use hipdnn-shim install";
     HipMissing "hip.missing" (WhenForwarding)
         "without a HIP runtime hipDNN cannot be used: every call goes to native"
