@@ -27,6 +27,8 @@ static DISTURBED: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// How often this thread is inside.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// This thread is forking, and has waited. (It may be asked to several times: whoever loads libraries prepares for forks again.)
+    static HAS_WAITED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A thread inside the gate, until dropped.
@@ -76,16 +78,20 @@ pub fn before_fork() {
     // Sleeping is where a thread that is to be cancelled would end, and `fork` is not.
     let _until_the_end = cancellation::disabled();
     FORKS.fetch_add(1, Ordering::SeqCst);
-    wait_while(|| others() != 0);
+    if !HAS_WAITED.replace(true) {
+        wait_while(|| others() != 0);
+    }
 }
 
 /// After a fork, in the parent.
 pub fn after_fork_in_parent() {
+    HAS_WAITED.set(false);
     FORKS.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// After a fork, in the child, whose only thread is this one.
 pub fn after_fork_in_child() {
+    HAS_WAITED.set(false);
     if others() != 0 {
         DISTURBED.store(true, Ordering::SeqCst);
     }

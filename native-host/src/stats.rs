@@ -1,7 +1,12 @@
 //! The statistics file: the counters of one process as JSON, what is around them, and how the file is written. The tools read it with the
 //! same types.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    hash::{BuildHasher as _, Hasher as _},
+    io::Write as _,
+    path::Path,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -129,8 +134,11 @@ pub fn write(path: &Path, stats: &Stats) -> std::io::Result<()> {
     }
     let mut document = serde_json::to_vec(stats)?;
     document.push(b'\n');
-    let temporary = path.with_extension(format!("tmp{}", std::process::id()));
-    let written = std::fs::write(&temporary, document).and_then(|()| std::fs::rename(&temporary, path));
+    // A name that nobody can have put something in the place of, and that no process of another machine has.
+    let random = std::hash::RandomState::new().build_hasher().finish();
+    let temporary = path.with_extension(format!("tmp{}-{random:016x}", std::process::id()));
+    let written = std::fs::File::create_new(&temporary).and_then(|mut file| file.write_all(&document));
+    let written = written.and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
     }

@@ -238,7 +238,8 @@ fn seen(place: &Path, stderr: String) -> Result<Seen> {
     let report = serde_json::from_str(&text("report.json")?).context("report.json")?;
     let census = text("census.json").ok().map(|text| serde_json::from_str::<Statistics>(&text)).transpose().context("census.json")?;
     let trace = text("trace.jsonl").unwrap_or_default();
-    let trace = trace.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("trace.jsonl")?;
+    // The first line is the banner: what the shim is, and what the environment comes to.
+    let trace = trace.lines().skip(1).map(serde_json::from_str).collect::<Result<_, _>>().context("trace.jsonl")?;
     let native = text("native.log").unwrap_or_default();
     let native = native.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_string).collect();
     let hipdnn = text("hipdnn.log").unwrap_or_default();
