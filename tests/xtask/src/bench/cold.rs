@@ -97,7 +97,8 @@ impl Job<'_> {
         let text = String::from_utf8_lossy(&output.stdout);
         ensure!(output.status.success() && text.lines().any(|line| line == "right 1"), "the job failed: {text}");
         let line = fs::read_to_string(&trace).unwrap_or_default();
-        let line = line.lines().next().map_or(Ok(Value::Null), serde_json::from_str)?;
+        // Behind the banner.
+        let line = line.lines().nth(1).map_or(Ok(Value::Null), serde_json::from_str)?;
         Ok((time, line))
     }
 }
