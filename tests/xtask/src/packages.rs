@@ -15,9 +15,6 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::programs::Unavailable;
 
-/// Where Debian is when the system's own apt does not say.
-const MIRROR: &str = "http://deb.debian.org/debian";
-
 /// Folder of the libraries, in an unpacked tree.
 pub const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
@@ -106,7 +103,8 @@ impl<'a> Apt<'a> {
         let keyrings = fs::read_dir("/usr/share/keyrings").into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
         let key = keyrings.filter(|path| path.file_stem() == Some(OsStr::new("debian-archive-keyring"))).min();
         let key = key.ok_or_else(|| packages.unavailable("this system has no keyring of Debian's archive".into()))?;
-        let mirror = mirror(&sources()).unwrap_or_else(|| MIRROR.into());
+        let no_mirror = || packages.unavailable("the system's apt names no mirror of Debian".into());
+        let mirror = mirror(&sources()).ok_or_else(no_mirror)?;
         let line = |suite: &&str| format!("deb [arch=amd64 signed-by={}] {mirror} {suite} main\n", key.display());
         fs::write(folder.join("apt/sources.list"), packages.suites.iter().map(line).collect::<String>())?;
         fs::write(folder.join("apt/preferences"), packages.preferences)?;
@@ -191,7 +189,7 @@ mod tests {
             mirror("# deb http://old/debian x\ndeb [a=b] https://m.example/debian/ bookworm main\n").unwrap(),
             "https://m.example/debian"
         );
-        assert_eq!(mirror("URIs: http://deb.debian.org/debian\n").unwrap(), MIRROR);
+        assert_eq!(mirror("URIs: http://m.example/debian\n").unwrap(), "http://m.example/debian");
         assert_eq!(mirror("deb http://security/debian-security x\n"), None);
     }
 
