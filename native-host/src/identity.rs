@@ -34,6 +34,11 @@ pub fn own_build() -> Option<String> {
     Some(format!("{} {}", crate::VERSION, module_at(own_build as *const () as usize)?))
 }
 
+/// Bytes as text: digests and build ids.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The contents of the module that an address lies in.
 pub fn module_at(address: usize) -> Option<String> {
     find(&|module| module.contains(address)).and_then(Module::identity)
@@ -59,7 +64,7 @@ impl Module {
     /// Its build id, or what its file looks like where the linker gave none.
     fn identity(self) -> Option<String> {
         match self.build_id {
-            Some(id) => Some(crate::cache::key::hexadecimal(&id)),
+            Some(id) => Some(hexadecimal(&id)),
             None if self.path.as_os_str().is_empty() => file_identity(Path::new("/proc/self/exe")),
             None => file_identity(&self.path),
         }

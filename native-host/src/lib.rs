@@ -16,6 +16,7 @@ pub mod component;
 pub mod data_type;
 pub mod entry_points;
 pub mod environment;
+pub mod files;
 pub mod forward;
 pub mod gate;
 pub mod graph;

@@ -20,6 +20,11 @@ macro_rules! host_rules {
                 match self { $(HostRule::$name => $id,)* }
             }
 
+            /// The rule of an identifier.
+            pub fn of(id: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|rule| rule.id() == id)
+            }
+
             /// One line for rule tables.
             pub fn reason(self) -> &'static str {
                 match self { $(HostRule::$name => $reason,)* }

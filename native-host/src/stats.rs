@@ -1,16 +1,11 @@
 //! The statistics file: the counters of one process as JSON, what is around them, and how the file is written. The tools read it with the
 //! same types.
 
-use std::{
-    collections::BTreeMap,
-    hash::{BuildHasher as _, Hasher as _},
-    io::Write as _,
-    path::Path,
-};
+use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{census::Counters, problem::OwnedProblem};
+use crate::{census::Counters, files, problem::OwnedProblem};
 
 /// What this file is, for those who find it.
 pub const FORMAT: &str = "hipdnn-shim statistics";
@@ -121,26 +116,9 @@ fn host_name() -> String {
     String::from_utf8_lossy(&name[..length]).into_owned()
 }
 
-/// Bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Writes the file: a temporary one, renamed, so that a reader never sees half of it. Only ever in place of a regular file: a rename would
-/// replace a device or a pipe. Callers take turns; the temporary name is the process's.
+/// Writes the file, see [`files::replace`].
 pub fn write(path: &Path, stats: &Stats) -> std::io::Result<()> {
-    if std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(std::io::Error::other("it is there and not a regular file"));
-    }
     let mut document = serde_json::to_vec(stats)?;
     document.push(b'\n');
-    // A name that nobody can have put something in the place of, and that no process of another machine has.
-    let random = std::hash::RandomState::new().build_hasher().finish();
-    let temporary = path.with_extension(format!("tmp{}-{random:016x}", std::process::id()));
-    let written = std::fs::File::create_new(&temporary).and_then(|mut file| file.write_all(&document));
-    let written = written.and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
+    files::replace(path, &document)
 }

@@ -2,6 +2,8 @@
 
 use sha2::{Digest as _, Sha256};
 
+use crate::identity::hexadecimal;
+
 /// What entries are about. Each kind has a folder of its own on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -92,11 +94,6 @@ impl EntryKey {
     pub fn file_name(&self) -> String {
         hexadecimal(&self.digest)
     }
-}
-
-/// Bytes as text.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::{
     census::{Census, Counters, MAX_PROBLEMS},
     gate,
     handle::HandleState,
+    identity,
     rules::HostRule,
     stats::{self, BackendFacts, ProblemCounters, Process, Stats, TranslatorFacts},
     trace::say,
@@ -102,7 +103,7 @@ impl Host {
             translator: self.translator.get().and_then(|translator| translator.as_ref().ok()).map(|translator| TranslatorFacts {
                 name: translator.description().name.clone(),
                 version: translator.description().version.clone(),
-                sha256: stats::hex(translator.digest()),
+                sha256: identity::hexadecimal(translator.digest()),
             }),
             rules: self.reasons(census),
             calls: by_call(census.calls()),
@@ -115,7 +116,7 @@ impl Host {
     fn reasons(&self, census: &Census) -> BTreeMap<String, String> {
         let translator = self.translator.get().and_then(|translator| translator.as_ref().ok());
         let reason = |id: &str| {
-            let hosts = HostRule::ALL.iter().find(|rule| rule.id() == id).map(|rule| rule.reason());
+            let hosts = HostRule::of(id).map(HostRule::reason);
             hosts.or_else(|| translator?.description().rules.iter().find(|rule| rule.id == id).map(|rule| rule.reason.as_str()))
         };
         let occurring = census.calls().values().flat_map(|counters| counters.declined.keys().chain(counters.native.keys()));

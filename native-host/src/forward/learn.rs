@@ -295,7 +295,7 @@ fn size_in_memory(bytes: &[u8]) -> usize {
 
 /// Whether a decline says that the translator is at fault.
 fn is_fault(declined: &Declined) -> bool {
-    HostRule::ALL.iter().any(|rule| rule.id() == declined.rule)
+    HostRule::of(&declined.rule).is_some()
 }
 
 fn translated(judged: Result<ValidatedGraph, Declined>) -> Translated {

@@ -557,7 +557,7 @@ fn the_tool_counts_checks_packs_and_clears() {
     // Mistakes say what is wrong.
     fs::write(pack, "no pack").unwrap();
     let refused = tool(&jobs, &["unpack", pack]);
-    assert!(refused.code == Some(1) && refused.stderr.contains("no pack") || refused.stderr.contains("cut off"), "{refused:?}");
+    assert!(refused.code == Some(1) && (refused.stderr.contains("no pack") || refused.stderr.contains("cut off")), "{refused:?}");
     let missing = tool(&jobs, &["verify", "--dir", "/nonexistent"]);
     assert!(missing.code == Some(1) && missing.stderr.contains("/nonexistent"), "{missing:?}");
 }

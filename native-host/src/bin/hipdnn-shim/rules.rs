@@ -12,6 +12,7 @@ use clap::Args;
 use comfy_table::{Table, presets};
 use hipdnn_host::{
     component::{Entry, Translator},
+    identity::hexadecimal,
     rules::HostRule,
 };
 use serde_json::{Value, json};
@@ -65,13 +66,9 @@ pub fn identity(translator: &Translator) -> Value {
     json!({
         "name": description.name,
         "version": description.version,
-        "sha256": hex(translator.digest()),
+        "sha256": hexadecimal(translator.digest()),
         "families": description.families,
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn as_json(translator: &Translator) -> Value {
@@ -89,7 +86,7 @@ fn as_json(translator: &Translator) -> Value {
 fn print(translator: &Translator) {
     let description = translator.description();
     let families = description.families.join(", ");
-    println!("{} {} ({families}), sha256 {}\n", description.name, description.version, hex(translator.digest()));
+    println!("{} {} ({families}), sha256 {}\n", description.name, description.version, hexadecimal(translator.digest()));
     let entries = |list: &[Entry]| list.iter().map(|e| [e.id.clone(), e.reason.clone()]).collect::<Vec<_>>();
     print_table("Rules of the translator, in the order they are tried", entries(&description.rules));
     print_table("Notes: translated, but not to the letter", entries(&description.notes));

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
 /// The variable that names the trace file.
-pub const VARIABLE: &str = "MIOPEN_HIPDNN_TRACE";
+pub const VARIABLE: &str = hipdnn_host::environment::TRACE;
 
 /// The phases that are reported, in microseconds.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]

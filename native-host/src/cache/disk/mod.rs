@@ -9,7 +9,6 @@ pub mod folder;
 mod room;
 
 use std::{
-    hash::{BuildHasher as _, Hasher as _},
     io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
@@ -20,7 +19,11 @@ pub use room::Usage;
 
 use self::folder::{Folder, FolderError};
 use super::{EntryKey, Kind};
-use crate::lock::Mutex;
+use crate::{
+    environment::{CACHE_BELOW, CACHE_DIR},
+    files,
+    lock::Mutex,
+};
 
 /// The folder of temporary files, beside those of the entries.
 const TEMPORARY: &str = "tmp";
@@ -120,7 +123,7 @@ impl Disk {
         let mut writes = options.writes;
         let mut opened = Layer::open(&options.path, writes);
         if let (true, Err(FolderError::Io(error))) = (writes, &opened) {
-            say(format!("the cache folder {} cannot be written: {error}; see MIOPEN_HIPDNN_CACHE_DIR", options.path.display()));
+            say(format!("the cache folder {} cannot be written: {error}; see {CACHE_DIR}", options.path.display()));
             writes = false;
             opened = Layer::open(&options.path, false);
         }
@@ -133,9 +136,9 @@ impl Disk {
                 None
             }
         };
-        let first = usable(opened, &options.path, "MIOPEN_HIPDNN_CACHE_DIR");
+        let first = usable(opened, &options.path, CACHE_DIR);
         writes &= first.is_some();
-        let below = options.below.as_deref().and_then(|path| usable(Layer::open(path, false), path, "MIOPEN_HIPDNN_CACHE_BELOW"));
+        let below = options.below.as_deref().and_then(|path| usable(Layer::open(path, false), path, CACHE_BELOW));
         let layers: Vec<Layer> = first.into_iter().chain(below).collect();
         let disk = Self { layers, writes, max_bytes: options.max_bytes, back_off: Mutex::default(), counters: Counters::default() };
         (!disk.layers.is_empty()).then_some(disk)
@@ -180,7 +183,7 @@ impl Disk {
             count(&self.counters.skipped);
             return Ok(());
         }
-        let written = temporary.publish(&temporary_name(), &file, folder, &key.file_name());
+        let written = temporary.publish(&files::temporary_name(), &file, folder, &key.file_name());
         self.note(written.is_ok());
         match written {
             Ok(()) => {
@@ -252,11 +255,4 @@ fn count(counter: &AtomicU64) {
 fn age(time: SystemTime) -> Duration {
     let now = SystemTime::now();
     now.duration_since(time).or_else(|_| time.duration_since(now)).unwrap_or_default()
-}
-
-/// A name that no other writer has: file systems are shared by machines that number their processes alike.
-fn temporary_name() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let random = std::hash::RandomState::new().build_hasher().finish();
-    format!("{}-{}-{random:016x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }

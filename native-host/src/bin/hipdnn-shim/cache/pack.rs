@@ -6,15 +6,18 @@
 
 use std::{
     fs,
-    io::{self, BufReader, Read, Write as _},
+    io::{self, BufReader, Read},
     path::Path,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use hipdnn_host::cache::{
-    Disk, EntryKey, Kind,
-    disk::entry,
-    record::{self, PlanRecord},
+use hipdnn_host::{
+    cache::{
+        Disk, EntryKey, Kind,
+        disk::entry,
+        record::{self, PlanRecord},
+    },
+    files,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -38,13 +41,7 @@ pub fn pack(disk: &Disk, output: &Path) -> Result<()> {
     })?;
     bytes.extend(END.to_le_bytes());
     bytes.extend(Sha256::digest(&bytes));
-    let temporary = output.with_extension(format!("tmp{}", std::process::id()));
-    let written =
-        fs::File::create_new(&temporary).and_then(|mut file| file.write_all(&bytes)).and_then(|()| fs::rename(&temporary, output));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written.with_context(|| output.display().to_string())?;
+    files::replace(output, &bytes).with_context(|| output.display().to_string())?;
     println!("packed {count} entries, {} bytes; left out {damaged} that are damaged", bytes.len());
     Ok(())
 }

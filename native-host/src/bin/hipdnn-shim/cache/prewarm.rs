@@ -4,7 +4,7 @@ use std::{env, num::NonZeroUsize, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::Args;
-use hipdnn_host::cache::disk::Options as Place;
+use hipdnn_host::{cache::disk::Options as Place, environment};
 
 use crate::drive;
 
@@ -25,9 +25,9 @@ pub struct Options {
 pub fn run(options: &Options, place: &Place) -> Result<ExitCode> {
     // SAFETY: this program has one thread so far, and no library has been loaded yet.
     unsafe {
-        env::set_var("MIOPEN_HIPDNN_CACHE", "rw");
-        env::set_var("MIOPEN_HIPDNN_CACHE_DIR", &place.path);
-        env::set_var("MIOPEN_HIPDNN_CACHE_MAX_BYTES", place.max_bytes.to_string());
+        env::set_var(environment::CACHE, "rw");
+        env::set_var(environment::CACHE_DIR, &place.path);
+        env::set_var(environment::CACHE_MAX_BYTES, place.max_bytes.to_string());
     }
     drive::prewarm(&options.settings, &options.corpus, options.jobs)
 }

@@ -2,7 +2,7 @@
 
 use std::{fs::File, path::Path};
 
-use hipdnn_host::{marker, stats};
+use hipdnn_host::{identity, marker};
 use object::{
     LittleEndian as LE, elf,
     elf::FileHeader64,
@@ -34,7 +34,7 @@ impl Notes {
             let Ok(Some(mut found)) = segment.notes(LE, &data) else { continue };
             while let Ok(Some(note)) = found.next() {
                 match (note.name(), note.n_type(LE)) {
-                    (elf::ELF_NOTE_GNU, elf::NT_GNU_BUILD_ID) => notes.build_id = Some(stats::hex(note.desc())),
+                    (elf::ELF_NOTE_GNU, elf::NT_GNU_BUILD_ID) => notes.build_id = Some(identity::hexadecimal(note.desc())),
                     (name, marker::VERSION_NOTE) if name == marker::NAME.as_bytes() => {
                         notes.shim = Some(marker::version_in(note.desc()));
                     }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use hipdnn_host::{component, stats};
+use hipdnn_host::{component, identity};
 
 use super::{
     environment::{Environment, TRANSLATOR},
@@ -19,7 +19,7 @@ pub fn translator() -> report::Translator {
             let description = translator.description();
             found.name = Some(description.name.clone());
             found.version = Some(description.version.clone());
-            found.sha256 = Some(stats::hex(translator.digest()));
+            found.sha256 = Some(identity::hexadecimal(translator.digest()));
             found.families = description.families.clone();
         }
         Err(error) => found.error = Some(error.to_string()),

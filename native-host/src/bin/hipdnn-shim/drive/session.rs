@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Error, Result};
 use clap::{Args, ValueEnum};
+use hipdnn_host::environment;
 use miopen_api::convolution_mode;
 
 use crate::{
@@ -22,10 +23,6 @@ use crate::{
     trace::{self, TraceFile},
 };
 
-/// Names the HIP runtime for the shim; this program must use the same.
-const HIP_VARIABLE: &str = "MIOPEN_HIPDNN_HIP_LIBRARY";
-/// The shim's variable for its disk cache.
-const CACHE_VARIABLE: &str = "MIOPEN_HIPDNN_CACHE";
 /// The number that the GEMM algorithm has in every direction.
 const GEMM: i32 = 0;
 /// The most iterations: every one leaves a line in the trace.
@@ -122,7 +119,7 @@ impl Session {
             set_environment(settings, trace.as_ref().map(TraceFile::path));
         }
         // HIP first, as the loader would: MIOpen finds it in the process.
-        let named = settings.hip.clone().or_else(|| env::var_os(HIP_VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from));
+        let named = settings.hip.clone().or_else(|| env::var_os(environment::HIP).filter(|v| !v.is_empty()).map(PathBuf::from));
         let hip = Hip::load(named.as_deref())?;
         let miopen = MiOpen::load(settings.shim.as_deref())?;
         // Without a native library this fails as every call will, and each line says so.
@@ -152,7 +149,7 @@ impl Session {
 
 /// Whether forwarding is asked for. With the environment kept, any value that is set may mean so.
 fn forwards(settings: &Settings) -> bool {
-    if settings.keep_environment { env::var_os("MIOPEN_HIPDNN_FORWARDING").is_some() } else { settings.forwarding == Forwarding::On }
+    if settings.keep_environment { env::var_os(environment::FORWARDING).is_some() } else { settings.forwarding == Forwarding::On }
 }
 
 /// Tells the shim what the options say. It reads the environment at its first call.
@@ -162,11 +159,11 @@ fn set_environment(settings: &Settings, trace: Option<&Path>) {
         unsafe { env::set_var(name, value) }
     };
     let forwarding = if settings.forwarding == Forwarding::On { "1" } else { "0" };
-    set("MIOPEN_HIPDNN_FORWARDING", Path::new(forwarding));
+    set(environment::FORWARDING, Path::new(forwarding));
     let libraries = [
-        ("MIOPEN_HIPDNN_NATIVE_LIBRARY", &settings.native, NATIVE_BESIDE),
-        ("MIOPEN_HIPDNN_BACKEND_LIBRARY", &settings.backend, BACKEND_BESIDE),
-        (HIP_VARIABLE, &settings.hip, Hip::BESIDE),
+        (environment::NATIVE, &settings.native, NATIVE_BESIDE),
+        (environment::BACKEND, &settings.backend, BACKEND_BESIDE),
+        (environment::HIP, &settings.hip, Hip::BESIDE),
     ];
     for (name, option, relative) in libraries {
         // What the caller's environment names is nearer to their mind than what happens to lie beside this program.
@@ -176,8 +173,8 @@ fn set_environment(settings: &Settings, trace: Option<&Path>) {
         }
     }
     // A check is one of what is built now, unless somebody asks for what was built before.
-    if env::var_os(CACHE_VARIABLE).is_none() {
-        set(CACHE_VARIABLE, Path::new("off"));
+    if env::var_os(environment::CACHE).is_none() {
+        set(environment::CACHE, Path::new("off"));
     }
     if let Some(path) = trace {
         set(trace::VARIABLE, path);

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use hipdnn_host::{files, identity::hexadecimal};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -194,7 +195,7 @@ fn exists(path: &Path) -> bool {
 }
 
 fn digest(data: &[u8]) -> String {
-    Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&Sha256::digest(data))
 }
 
 fn make_folder(path: &Path) -> Result<()> {
@@ -207,15 +208,7 @@ fn make_folder(path: &Path) -> Result<()> {
 
 /// Written under another name and renamed: a program that runs on the old file keeps it.
 fn put(path: &Path, data: &[u8], mode: u32) -> Result<()> {
-    let mut temporary = path.as_os_str().to_os_string();
-    temporary.push(format!(".tmp{}", std::process::id()));
-    let written = fs::write(&temporary, data)
-        .and_then(|()| fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)))
-        .and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written.with_context(|| path.display().to_string())
+    files::publish(path, data, Some(fs::Permissions::from_mode(mode))).with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]

@@ -10,13 +10,13 @@ pub mod shown;
 mod text;
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use hipdnn_host::files;
 
 use crate::Usage;
 use merged::Report;
@@ -80,15 +80,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Writes a file beside its place, and renames it: nobody opens half of it.
+/// Writes a file that was asked for.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    let mut name = path.file_name().with_context(|| format!("{} is no file name", path.display()))?.to_os_string();
-    name.push(format!(".tmp{}", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        // It may not even be there.
-        let _ = fs::remove_file(&temporary);
-    }
-    written.with_context(|| format!("{} cannot be written", path.display()))
+    files::replace(path, text.as_bytes()).with_context(|| format!("{} cannot be written", path.display()))
 }

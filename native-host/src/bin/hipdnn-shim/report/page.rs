@@ -3,8 +3,8 @@
 
 use hipdnn_host::{
     census::Counters,
+    identity::hexadecimal,
     phases::{BUCKETS, Histogram, Phase},
-    stats::hex,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -105,7 +105,7 @@ pub fn page(report: &Report) -> String {
     ];
     let body = html!("{}<main id=\"main\">{}</main>{}", header(report), Html::join(parts), footer(report));
     // Of everything on the page: what is in it cannot know it.
-    let nonce = Html(hex(&Sha256::digest(body.0.as_bytes())));
+    let nonce = Html(hexadecimal(&Sha256::digest(body.0.as_bytes())));
     html!(
         concat!(
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">",
