@@ -3,13 +3,12 @@
 //! Two processes whose identities are equal may share plans. Paths are not part of it, so that an image may lay things out as it likes;
 //! contents are, by the build id that the linker gave each module.
 
-use std::{
-    ffi::{CStr, OsStr, c_void},
-    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
-    path::{Path, PathBuf},
-};
+use std::{os::unix::fs::MetadataExt as _, path::Path};
 
-use crate::backend::Handle;
+use crate::{
+    backend::Handle,
+    modules::{self, Loaded},
+};
 
 /// A build id's length in bytes is at most this.
 const MAX_BUILD_ID: usize = 64;
@@ -41,91 +40,27 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
 
 /// The contents of the module that an address lies in.
 pub fn module_at(address: usize) -> Option<String> {
-    find(&|module| module.contains(address)).and_then(Module::identity)
+    contents_of(|module| module.segments().any(|segment| segment.contains(&address)))
 }
 
 /// The contents of the module that was loaded from a path, or of the file there.
 fn module_named(path: &Path) -> Option<String> {
-    find(&|module| module.path == path).and_then(Module::identity).or_else(|| file_identity(path))
+    contents_of(|module| module.file() == path).or_else(|| file_identity(path))
 }
 
-/// A loaded module.
-struct Module {
-    path: PathBuf,
-    ranges: Vec<(usize, usize)>,
-    build_id: Option<Vec<u8>>,
-}
-
-impl Module {
-    fn contains(&self, address: usize) -> bool {
-        self.ranges.iter().any(|&(start, end)| (start..end).contains(&address))
-    }
-
-    /// Its build id, or what its file looks like where the linker gave none.
-    fn identity(self) -> Option<String> {
-        match self.build_id {
-            Some(id) => Some(hexadecimal(&id)),
-            None if self.path.as_os_str().is_empty() => file_identity(Path::new("/proc/self/exe")),
-            None => file_identity(&self.path),
-        }
+/// The build id of a module, or what its file looks like where the linker gave none.
+fn contents_of(is_wanted: impl Fn(&Loaded<'_>) -> bool) -> Option<String> {
+    let known = |module: &Loaded<'_>| (module.notes().find_map(find_build_id), module.file().to_path_buf());
+    match modules::find_map(|module| is_wanted(module).then(|| known(module)))? {
+        (Some(id), _) => Some(hexadecimal(&id)),
+        (None, file) if file.as_os_str().is_empty() => file_identity(Path::new("/proc/self/exe")),
+        (None, file) => file_identity(&file),
     }
 }
 
 fn file_identity(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
     Some(format!("{} bytes of {}.{:09}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
-}
-
-struct Search<'a> {
-    wanted: &'a dyn Fn(&Module) -> bool,
-    found: Option<Module>,
-}
-
-fn find(wanted: &dyn Fn(&Module) -> bool) -> Option<Module> {
-    let mut search = Search { wanted, found: None };
-    // SAFETY: the callback matches the declared type and gets our own search back; the call returns before it is used.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    search.found
-}
-
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> libc::c_int {
-    // SAFETY: the loader passes a valid description, and `data` is the search of `find`.
-    let (info, search) = unsafe { (&*info, &mut *data.cast::<Search<'_>>()) };
-    // SAFETY: as above.
-    let module = unsafe { describe(info) };
-    if !(search.wanted)(&module) {
-        return 0;
-    }
-    search.found = Some(module);
-    1
-}
-
-/// # Safety
-/// `info` describes a module that stays loaded meanwhile, as the loader's lock makes sure.
-unsafe fn describe(info: &libc::dl_phdr_info) -> Module {
-    let name = if info.dlpi_name.is_null() {
-        &[][..]
-    } else {
-        // SAFETY: the loader's name, NUL-terminated.
-        unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes()
-    };
-    // SAFETY: the loader's program headers are as many as it says.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let at = |header: &libc::Elf64_Phdr| (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
-    let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-    let ranges: Vec<_> = loaded.map(|header| (at(header), at(header).saturating_add(header.p_memsz as usize))).collect();
-    let is_loaded = |note: &&libc::Elf64_Phdr| {
-        let end = at(note).saturating_add(note.p_memsz as usize);
-        ranges.iter().any(|range| range.0 <= at(note) && end <= range.1)
-    };
-    let bytes = |note: &libc::Elf64_Phdr| {
-        let start = std::ptr::with_exposed_provenance::<u8>(at(note));
-        // SAFETY: lies within a loaded segment, as is checked before.
-        unsafe { std::slice::from_raw_parts(start, note.p_memsz as usize) }
-    };
-    let notes = headers.iter().filter(|header| header.p_type == libc::PT_NOTE).filter(is_loaded);
-    let build_id = notes.map(bytes).filter_map(find_build_id).next();
-    Module { path: OsStr::from_bytes(name).into(), ranges, build_id }
 }
 
 /// The build id among notes: each is two lengths and a type (u32), a name and a description, both padded to four bytes.

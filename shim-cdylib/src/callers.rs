@@ -4,10 +4,11 @@
 //! Ranges of addresses, appended when libraries are loaded, read without a lock by every routed call.
 
 use std::{
-    ffi::c_void,
     ops::Range,
     sync::atomic::{AtomicUsize, Ordering},
 };
+
+use hipdnn_host::modules;
 
 /// Modules that can be remembered: native, hipDNN, its plugins and what those bring.
 const CAPACITY: usize = 256;
@@ -50,24 +51,12 @@ fn add(range: Range<usize>) {
 
 /// The address ranges of all modules in the process.
 fn loaded_modules() -> Vec<Range<usize>> {
-    let mut modules: Vec<Range<usize>> = Vec::new();
-    // SAFETY: the callback matches the declared type and gets our own vector back; the call returns before `modules` is used.
-    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut modules).cast()) };
-    modules
-}
-
-unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> libc::c_int {
-    // SAFETY: the loader passes a valid description, and `data` is the vector of `loaded_modules`.
-    let (info, modules) = unsafe { (&*info, &mut *data.cast::<Vec<Range<usize>>>()) };
-    // SAFETY: the loader's program headers are as many as it says.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let base = info.dlpi_addr as usize;
-    let segments = headers.iter().filter(|h| h.p_type == libc::PT_LOAD).map(|h| (h.p_vaddr as usize, h.p_memsz as usize));
-    let (start, end) = segments.fold((usize::MAX, 0), |(start, end), (at, size)| (start.min(at), end.max(at + size)));
-    if end > start {
-        modules.push(base.wrapping_add(start)..base.wrapping_add(end));
-    }
-    0
+    let mut spans = Vec::new();
+    modules::find_map::<()>(|module| {
+        spans.extend(module.span());
+        None
+    });
+    spans
 }
 
 #[cfg(test)]
