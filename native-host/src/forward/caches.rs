@@ -6,6 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use super::Stop;
 use crate::{
     backend::BackendError,
     cache::{
@@ -26,13 +27,16 @@ const MAX_ENTRIES: usize = 4096;
 const MAX_TRANSLATION_BYTES: usize = 32 << 20;
 const MAX_PLAN_BYTES: usize = 64 << 20;
 
+/// What a problem was translated to; that there is no translator is not kept.
+pub(super) type TranslationAnswer = Result<Translated, Stop>;
+
 /// How a plan is made, as far as the process knows; a failure is not kept.
 pub type PlanAnswer = Result<Arc<PlanRecord>, BackendError>;
 
 /// All caches beyond one handle.
 pub struct Caches {
     /// Translations, by [`Caches::translation_key`].
-    pub translations: Memory<Translated>,
+    pub(super) translations: Memory<TranslationAnswer>,
     /// How plans are made, by [`Caches::plan_key`].
     pub plans: Memory<PlanAnswer>,
     options: Option<Result<Options, String>>,
@@ -107,6 +111,11 @@ impl Caches {
             }
         };
         Ok(self.manifest.get_or_init(|| description))
+    }
+
+    /// What the translator says about itself, if anybody had to know yet.
+    pub fn known_manifest(&self) -> Option<&Description> {
+        self.manifest.get()
     }
 
     /// What the disk cache has for a key, if there is one.

@@ -9,7 +9,7 @@ use std::{
 use super::Host;
 use crate::{
     census::{Census, Counters, MAX_PROBLEMS},
-    gate,
+    component, gate,
     handle::HandleState,
     identity,
     rules::HostRule,
@@ -20,7 +20,7 @@ use crate::{
 impl Host {
     /// A MIOpen handle was created. `device` is asked for only if HIP is loaded already.
     pub fn register(&self, stream: *mut c_void) -> Arc<HandleState> {
-        let device = self.backend.get().and_then(|b| b.as_ref().ok()).and_then(|b| b.hip.device().ok());
+        let device = self.hip().and_then(|hip| hip.device().ok());
         let state = Arc::new(HandleState::new(stream, device, if self.settings.stats.is_some() { MAX_PROBLEMS } else { 0 }));
         let mut handles = self.handles.lock();
         handles.retain(|weak| weak.strong_count() > 0);
@@ -32,8 +32,7 @@ impl Host {
     pub fn retire(&self, state: &HandleState) {
         // Locks of hipDNN that are held here must not be found held by a forked child.
         let _inside = gate::enter();
-        let hip = self.backend.get().and_then(|b| b.as_ref().ok()).map(|b| b.hip);
-        state.lock().release(hip);
+        state.lock().release(self.hip());
         state.count_into(&mut self.retired.lock());
         state.lock().clear_counters();
         self.write_stats();
@@ -95,15 +94,15 @@ impl Host {
             format_version: stats::VERSION,
             version: crate::VERSION.into(),
             process: Process::current(self.settings.rank, self.began_ms),
-            backend: self.backend.get().and_then(|backend| backend.as_ref().ok()).map(|backend| BackendFacts {
+            backend: self.loaded().map(|backend| BackendFacts {
                 library: backend.library.path().display().to_string(),
                 version: backend.library.version().to_string(),
                 hip: backend.hip.name().to_string(),
             }),
-            translator: self.translator.get().and_then(|translator| translator.as_ref().ok()).map(|translator| TranslatorFacts {
-                name: translator.description().name.clone(),
-                version: translator.description().version.clone(),
-                sha256: identity::hexadecimal(translator.digest()),
+            translator: self.caches.known_manifest().map(|manifest| TranslatorFacts {
+                name: manifest.name.clone(),
+                version: manifest.version.clone(),
+                sha256: identity::hexadecimal(&component::EMBEDDED_DIGEST),
             }),
             rules: self.reasons(census),
             calls: by_call(census.calls()),
@@ -112,12 +111,12 @@ impl Host {
         }
     }
 
-    /// What the rules mean that occur: the host's own table, and the manifest of the translator that is loaded.
+    /// What the rules mean that occur: the host's own table, and the translator's manifest.
     fn reasons(&self, census: &Census) -> BTreeMap<String, String> {
-        let translator = self.translator.get().and_then(|translator| translator.as_ref().ok());
+        let manifest = self.caches.known_manifest();
         let reason = |id: &str| {
             let hosts = HostRule::of(id).map(HostRule::reason);
-            hosts.or_else(|| translator?.description().rules.iter().find(|rule| rule.id == id).map(|rule| rule.reason.as_str()))
+            hosts.or_else(|| manifest?.rules.iter().find(|rule| rule.id == id).map(|rule| rule.reason.as_str()))
         };
         let occurring = census.calls().values().flat_map(|counters| counters.declined.keys().chain(counters.native.keys()));
         occurring.filter_map(|id| Some((id.clone(), reason(id)?.to_string()))).collect()

@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Instant};
 
 use super::{
     Backend, Host, Stop, Work,
-    caches::{Caches, PlanAnswer, Surroundings},
+    caches::{Caches, PlanAnswer, Surroundings, TranslationAnswer},
 };
 use crate::{
     backend::{BackendError, Handle, Library},
     cache::{
         EntryKey, Level,
         memory::Built,
-        record::{self, Cause, PlanRecord, Refusal, TranslationRecord},
+        record::{self, Cause, EngineRecord, PlanRecord, Refusal, TranslationRecord},
     },
     census::Needed,
     component::{self, Description, Translator},
@@ -59,19 +59,14 @@ impl<'a> Work<'a> {
     /// The translation of a problem: remembered, on disk, or asked for. What comes from the disk is judged like any reply.
     fn translate(&mut self, backend: &Backend, problem: &Problem<'_>, key: &EntryKey) -> Result<Translated, Stop> {
         let host = self.host;
-        let mut stopped = None;
-        let nothing = |stop| {
-            stopped = Some(stop);
-            let declined = Declined { rule: String::new(), message: String::new() };
-            Built { value: Translated::Declined(Arc::new(declined)), keep: None, level: Level::Built }
-        };
+        let nothing = |stop| Built { value: Err(stop), keep: None, level: Level::Built };
         let (translated, level) =
             host.caches.translations.get_or_build(key.digest(), || self.translate_anew(backend, problem, key).unwrap_or_else(nothing));
         self.sources.note(Needed::Translation, level);
-        stopped.map_or(Ok(translated), Err)
+        translated
     }
 
-    fn translate_anew(&mut self, backend: &Backend, problem: &Problem<'_>, key: &EntryKey) -> Result<Built<Translated>, Stop> {
+    fn translate_anew(&mut self, backend: &Backend, problem: &Problem<'_>, key: &EntryKey) -> Result<Built<TranslationAnswer>, Stop> {
         let host = self.host;
         if let Some(bytes) = host.caches.load(key, &mut self.phases)
             && let Some(record) = record::from_bytes::<TranslationRecord>(&bytes)
@@ -79,42 +74,26 @@ impl<'a> Work<'a> {
             let manifest = self.manifest()?;
             let judged = self.phases.time(Phase::Validate, || judge(Ok(record), manifest, problem));
             if !judged.as_ref().is_err_and(is_fault) {
-                return Ok(Built { value: translated(judged), keep: Some(size_in_memory(&bytes)), level: Level::Disk });
+                return Ok(Built { value: Ok(translated(judged)), keep: Some(size_in_memory(&bytes)), level: Level::Disk });
             }
         }
-        let translator = self.translator()?;
+        let translator = host.timed_translator(&mut self.phases)?;
         let reply = self.phases.time(Phase::Translate, || translator.translate(problem, &backend.capabilities));
         let bytes = reply.as_ref().ok().map(record::to_bytes).unwrap_or_default();
         let judged = self.phases.time(Phase::Validate, || judge(reply, translator.description(), problem));
         // A fault of the translator is no answer that another process should be told.
         if !judged.as_ref().is_err_and(is_fault) {
             host.caches.store(key, &bytes, &mut self.phases);
-            // The next process then needs no translator to know what the answer means.
-            self.manifest()?;
         }
-        Ok(Built { value: translated(judged), keep: Some(size_in_memory(&bytes)), level: Level::Built })
-    }
-
-    fn translator(&mut self) -> Result<&'a Translator, Stop> {
-        let host = self.host;
-        match host.translator.get() {
-            Some(_) => host.translator(),
-            None => self.phases.time(Phase::Translator, || host.translator()),
-        }
+        // The next process then needs no translator to know what its answers mean.
+        self.manifest()?;
+        Ok(Built { value: Ok(translated(judged)), keep: Some(size_in_memory(&bytes)), level: Level::Built })
     }
 
     fn manifest(&mut self) -> Result<&'a Description, Stop> {
         let host = self.host;
-        host.caches.manifest(
-            &component::EMBEDDED_DIGEST,
-            |phases| {
-                // Loaded already, unless only the manifest was lost.
-                let loading = host.translator.get().is_none();
-                let translator = if loading { phases.time(Phase::Translator, || host.translator()) } else { host.translator() };
-                Ok(translator?.description().clone())
-            },
-            &mut self.phases,
-        )
+        let ask = |phases: &mut Phases| Ok(host.timed_translator(phases)?.description().clone());
+        host.caches.manifest(&component::EMBEDDED_DIGEST, ask, &mut self.phases)
     }
 
     fn plan(&mut self, backend: &Backend, graph: &ValidatedGraph, alignment: usize) -> Result<Known, Stop> {
@@ -223,14 +202,13 @@ impl PlanMaker<'_> {
         {
             return Built { keep: Some(size_in_memory(&bytes)), value: Ok(Arc::new(record)), level: Level::Disk };
         }
-        let record = match Plan::build(self.graph, self.handle, self.alignment) {
-            Ok((plan, engine, times)) => {
-                self.note(times);
+        let record = match self.build() {
+            Ok((plan, engine)) => {
                 self.plan = Some(plan);
                 PlanRecord::Engine(engine)
             }
-            Err(PlanError::Failed(failure)) => return Built { value: Err(failure), keep: None, level: Level::Built },
-            Err(refused) => PlanRecord::Refused(self.refusal(&refused)),
+            Err(NoPlan::Refused(refusal)) => PlanRecord::Refused(refusal),
+            Err(NoPlan::Failed(failure)) => return Built { value: Err(failure), keep: None, level: Level::Built },
         };
         let bytes = record::to_bytes(&record);
         if shared {
@@ -239,39 +217,49 @@ impl PlanMaker<'_> {
         Built { keep: Some(size_in_memory(&bytes)), value: Ok(Arc::new(record)), level: Level::Built }
     }
 
-    /// Makes the plan of a record; false if that cannot be done with this backend, whatever the record says.
+    /// Does what a record says; false if that cannot be done with this backend.
     fn follow(&mut self, record: &PlanRecord) -> bool {
         match record {
             PlanRecord::Refused(refusal) => refusal.alignment == self.alignment as u64,
-            PlanRecord::Engine(engine) => match Plan::restore(self.graph, self.handle, self.alignment, engine) {
-                Ok((plan, times)) => {
-                    self.note(times);
-                    self.plan = Some(plan);
-                    true
-                }
-                Err(error) => {
-                    tracing::debug!(engine = engine.id, %error, "a remembered plan cannot be made");
-                    false
-                }
-            },
+            PlanRecord::Engine(engine) => {
+                self.plan = self.restore(engine);
+                self.plan.is_some()
+            }
         }
     }
 
     /// The plan of this handle, by an answer that it or another handle found.
     fn plan_of(mut self, answer: PlanAnswer) -> Result<Plan, NoPlan> {
         let record = answer.map_err(NoPlan::Failed)?;
-        if let PlanRecord::Refused(refusal) = &*record {
-            return Err(NoPlan::Refused(refusal.clone()));
+        match (self.plan.take(), &*record) {
+            (Some(plan), _) => Ok(plan),
+            (None, PlanRecord::Refused(refusal)) => Err(NoPlan::Refused(refusal.clone())),
+            // What another handle did may not work on this one: then it finds out for itself.
+            (None, PlanRecord::Engine(engine)) => self.restore(engine).map_or_else(|| Ok(self.build()?.0), Ok),
         }
-        if self.plan.is_none() {
-            self.follow(&record);
+    }
+
+    /// The plan of an engine that is known.
+    fn restore(&mut self, engine: &EngineRecord) -> Option<Plan> {
+        match Plan::restore(self.graph, self.handle, self.alignment, engine) {
+            Ok((plan, times)) => {
+                self.note(times);
+                Some(plan)
+            }
+            Err(error) => {
+                tracing::debug!(engine = engine.id, %error, "a remembered plan cannot be made");
+                None
+            }
         }
-        if let Some(plan) = self.plan {
-            return Ok(plan);
-        }
-        // What another handle did cannot be done on this one: it finds out for itself.
+    }
+
+    /// Asks the backend which engines there are, and makes the plan of the first that can.
+    fn build(&mut self) -> Result<(Plan, EngineRecord), NoPlan> {
         match Plan::build(self.graph, self.handle, self.alignment) {
-            Ok((plan, _, _)) => Ok(plan),
+            Ok((plan, engine, times)) => {
+                self.note(times);
+                Ok((plan, engine))
+            }
             Err(PlanError::Failed(failure)) => Err(NoPlan::Failed(failure)),
             Err(refused) => Err(NoPlan::Refused(self.refusal(&refused))),
         }
@@ -319,6 +307,14 @@ impl Host {
         match parts() {
             Some(text) => Surroundings { text, shared: true },
             None => Surroundings { text: format!("process {}, device {device:?}", self.pid), shared: false },
+        }
+    }
+
+    /// The translator; loading it, once, is a phase.
+    fn timed_translator(&self, phases: &mut Phases) -> Result<&Translator, Stop> {
+        match self.translator.get() {
+            Some(_) => self.translator(),
+            None => phases.time(Phase::Translator, || self.translator()),
         }
     }
 

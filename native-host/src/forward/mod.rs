@@ -110,6 +110,7 @@ struct Backend {
 }
 
 /// Why a step ended the call early.
+#[derive(Clone)]
 enum Stop {
     Host(HostRule, String),
     Declined(Arc<Declined>),
@@ -287,8 +288,13 @@ impl Host {
         self.trace.is_some() || self.settings.timing || self.settings.meminfo
     }
 
+    /// The libraries, if a call needed them yet and they can be used.
+    fn loaded(&self) -> Option<&Backend> {
+        self.backend.get()?.as_ref().ok()
+    }
+
     fn hip(&self) -> Option<&'static Hip> {
-        self.backend.get().and_then(|backend| backend.as_ref().ok()).map(|backend| backend.hip)
+        self.loaded().map(|backend| backend.hip)
     }
 
     fn emit<'a>(

@@ -133,6 +133,20 @@ fn declines_are_remembered_too() {
     assert_eq!(first.finished.line("y"), second.finished.line("y"));
 }
 
+/// Who translated, and what the rules mean, is known without the translator.
+#[test]
+fn the_second_process_says_as_much_as_the_first() {
+    let jobs = Jobs::new();
+    let stats = jobs.folder.path().join("stats");
+    let said = || -> Value {
+        jobs.job_of(jobs.run().env("MIOPEN_HIPDNN_STATS", &stats), "deterministic");
+        serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap()
+    };
+    let (first, second) = (said(), said());
+    assert!(first["translator"]["sha256"].is_string() && first["rules"]["conv.attribute.deterministic"].is_string(), "{first}");
+    assert_eq!((&first["translator"], &first["rules"]), (&second["translator"], &second["rules"]));
+}
+
 // V62 of the case list, across processes.
 #[test]
 fn that_no_engine_takes_a_graph_is_remembered_for_this_backend_only() {
