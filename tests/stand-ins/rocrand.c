@@ -1,23 +1,9 @@
-/* The functions of rocRAND that MIOpenDriver calls, for machines without a GPU. Generators and settings work; generating says so and fails,
- * because a stand-in that pretended to would let wrong numbers pass. */
-#include <stdio.h>
+/* The functions of rocRAND that MIOpenDriver calls, for machines without a GPU. Generators and settings work. */
+#define LIBRARY "rocRAND"
+#define FAILURE 106
+#include "stand-in.h"
 
-enum { success = 0, internal_error = 106 };
-
-static int refuse(const char *function) {
-    fprintf(stderr, "stand-in rocRAND: %s refused: there is no device\n", function);
-    return internal_error;
-}
-
-int rocrand_create_generator(void **generator) {
-    static char only;
-    *generator = &only;
-    return success;
-}
-
-#define ACCEPTS(name) int name(void) { return success; }
-#define REFUSES(name) int name(void) { return refuse(#name); }
-
+CREATES(rocrand_create_generator)
 ACCEPTS(rocrand_destroy_generator)
 ACCEPTS(rocrand_set_offset)
 ACCEPTS(rocrand_set_ordering)
