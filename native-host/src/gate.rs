@@ -17,10 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long somebody who waits sleeps before looking again. Only ever at a fork.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Threads inside.
-static INSIDE: AtomicUsize = AtomicUsize::new(0);
-/// Forks under way; nobody enters meanwhile.
-static FORKS: AtomicUsize = AtomicUsize::new(0);
+/// Threads inside, and, in units of [`FORK`], forks under way. One number, so that nobody is ever counted inside while a fork that waited for
+/// them goes on.
+static STATE: AtomicUsize = AtomicUsize::new(0);
+/// A fork under way; nobody enters meanwhile.
+const FORK: usize = 1 << 32;
 /// In a child: other threads were inside when it was made.
 static DISTURBED: AtomicBool = AtomicBool::new(false);
 
@@ -39,19 +40,19 @@ pub fn enter() -> Inside {
     let depth = DEPTH.get();
     // Before anything is counted: a signal handler that forks in between must not wait for its own thread.
     DEPTH.set(depth + 1);
-    if depth == 0 {
-        INSIDE.fetch_add(1, Ordering::SeqCst);
-        if is_forking() {
-            INSIDE.fetch_sub(1, Ordering::SeqCst);
-            wait_while(is_forking);
-            INSIDE.fetch_add(1, Ordering::SeqCst);
-        }
+    if depth == 0 && !enter_unless_forking() {
+        wait_while(is_forking);
+        STATE.fetch_add(1, Ordering::SeqCst);
     }
     Inside(())
 }
 
+fn enter_unless_forking() -> bool {
+    STATE.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |state| (state < FORK).then_some(state + 1)).is_ok()
+}
+
 fn is_forking() -> bool {
-    FORKS.load(Ordering::SeqCst) != 0
+    STATE.load(Ordering::SeqCst) >= FORK
 }
 
 fn wait_while(condition: impl Fn() -> bool) {
@@ -65,7 +66,7 @@ impl Drop for Inside {
     fn drop(&mut self) {
         let depth = DEPTH.get() - 1;
         if depth == 0 {
-            INSIDE.fetch_sub(1, Ordering::SeqCst);
+            STATE.fetch_sub(1, Ordering::SeqCst);
             // What comes next is the first use of what was made here: not in the middle of the fork that waited for it.
             wait_while(is_forking);
         }
@@ -77,7 +78,7 @@ impl Drop for Inside {
 pub fn before_fork() {
     // Sleeping is where a thread that is to be cancelled would end, and `fork` is not.
     let _until_the_end = cancellation::disabled();
-    FORKS.fetch_add(1, Ordering::SeqCst);
+    STATE.fetch_add(FORK, Ordering::SeqCst);
     if !HAS_WAITED.replace(true) {
         wait_while(|| others() != 0);
     }
@@ -86,7 +87,7 @@ pub fn before_fork() {
 /// After a fork, in the parent.
 pub fn after_fork_in_parent() {
     HAS_WAITED.set(false);
-    FORKS.fetch_sub(1, Ordering::SeqCst);
+    STATE.fetch_sub(FORK, Ordering::SeqCst);
 }
 
 /// After a fork, in the child, whose only thread is this one.
@@ -95,8 +96,7 @@ pub fn after_fork_in_child() {
     if others() != 0 {
         DISTURBED.store(true, Ordering::SeqCst);
     }
-    INSIDE.store(own(), Ordering::SeqCst);
-    FORKS.store(0, Ordering::SeqCst);
+    STATE.store(own(), Ordering::SeqCst);
 }
 
 /// Whether this process was forked in the middle of another thread's cold work: then nobody knows which locks are held for ever.
@@ -109,7 +109,7 @@ fn own() -> usize {
 }
 
 fn others() -> usize {
-    INSIDE.load(Ordering::SeqCst).saturating_sub(own())
+    (STATE.load(Ordering::SeqCst) % FORK).saturating_sub(own())
 }
 
 #[cfg(test)]
@@ -140,9 +140,14 @@ mod tests {
         before_fork();
         assert_eq!(others(), 0);
         let late = std::thread::spawn(|| drop(enter()));
+        // Whoever comes now never counts as inside: a child would be taken for disturbed.
+        for _ in 0..1000 {
+            assert_eq!(others(), 0);
+            std::thread::yield_now();
+        }
         after_fork_in_parent();
         late.join().unwrap();
         other.join().unwrap();
-        assert_eq!((INSIDE.load(Ordering::SeqCst), FORKS.load(Ordering::SeqCst)), (0, 0));
+        assert_eq!(STATE.load(Ordering::SeqCst), 0);
     }
 }

@@ -649,11 +649,11 @@ fn children_of_a_process_that_translates_and_builds_never_hang() {
     let (finished, folder) = forked(&["fork-busy", "150"]);
     assert_eq!(finished.line("good"), "good 150 of 150, built more 1", "{}", finished.stdout);
     let traces = traces(folder.path());
-    assert_eq!(traces.len(), 151);
-    // Unless the machine was so busy that a fork gave up waiting, which is said, all of them forward.
+    // Unless the machine was so busy that a fork gave up waiting, which is said, and whose child traces nothing, all of them forward.
     let gave_up = finished.messages().len();
-    let forwarded = traces.iter().filter(|trace| routes(trace).contains(&"hipdnn".to_string())).count();
-    assert_eq!(forwarded + gave_up, 151);
+    assert!(gave_up < 15, "{}", finished.stderr);
+    assert_eq!(traces.len() + gave_up, 151);
+    assert!(traces.iter().all(|trace| routes(trace).contains(&"hipdnn".to_string())));
 }
 
 #[test]
