@@ -40,6 +40,8 @@ fn build() -> Result<()> {
         println!("cargo:rerun-if-changed={path}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
+    println!("cargo:rustc-env=WASMTIME_VERSION={}", locked_version("wasmtime")?);
+    println!("cargo:rustc-env=COMPONENT_SETTINGS={}", settings_digest()?);
     require_guest_target()?;
     let module = fs::read(build_guest(&out)?).context("reading the guest module")?;
     let component = componentise(&module)?;
@@ -48,6 +50,20 @@ fn build() -> Result<()> {
     fs::write(out.join("translator.cwasm"), &precompiled)?;
     fs::write(out.join("translator.sha256"), Sha256::digest(&component))?;
     Ok(())
+}
+
+/// The version of a package that the lock file pins.
+fn locked_version(package: &str) -> Result<String> {
+    let lock = fs::read_to_string("../Cargo.lock")?;
+    let entry = format!("name = \"{package}\"\nversion = \"");
+    let version = lock.split_once(&entry).and_then(|(_, rest)| rest.split('"').next());
+    version.map(String::from).with_context(|| format!("{package} is not in Cargo.lock"))
+}
+
+/// What stands for the engine's settings in the names of compiled components.
+fn settings_digest() -> Result<String> {
+    let digest = Sha256::digest(fs::read("src/component/settings.rs")?);
+    Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn require_guest_target() -> Result<()> {

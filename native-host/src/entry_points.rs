@@ -25,6 +25,7 @@ const ENTRY_POINTS: &[(Family, &[&str])] = &[
     (Family::Conv, &direction!("BackwardWeights")),
     (Family::Conv, &["miopenGetSolverIdConvAlgorithm", "miopenRunSolution", "miopenGetSolutionWorkspaceSize", "miopenSaveSolution"]),
     (Family::Fusion, &["miopenExecuteFusionPlan", "miopenExecuteFusionPlan_v2", "miopenConvolutionBiasActivationForward"]),
+    (Family::Activation, &["miopenActivationForward"]),
 ];
 
 /// All of them, each with the family whose switch it obeys.

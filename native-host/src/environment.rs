@@ -8,6 +8,7 @@ use std::{
 use crate::{
     cache::disk::{Options, folder::default_path},
     entry_points,
+    translator::Wanted,
 };
 
 /// What the disk cache may take if nobody says.
@@ -35,17 +36,20 @@ pub enum Family {
     Conv,
     /// Chains that one call computes: fusion plans, convolution with bias and activation.
     Fusion,
+    /// A function of each element.
+    Activation,
 }
 
 impl Family {
     /// All there are.
-    pub const ALL: &[Family] = &[Family::Conv, Family::Fusion];
+    pub const ALL: &[Family] = &[Family::Conv, Family::Fusion, Family::Activation];
 
     /// Lower-case name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Conv => "conv",
             Self::Fusion => "fusion",
+            Self::Activation => "activation",
         }
     }
 }
@@ -70,6 +74,7 @@ variables! {
     FORWARDING "MIOPEN_HIPDNN_FORWARDING" "master switch: enable(d)/1/yes/on/true or the opposites, any case; empty is unset; anything else: one warning, off";
     FORWARDING_CONV "MIOPEN_HIPDNN_FORWARDING_CONV" "off removes convolutions, under the master";
     FORWARDING_FUSION "MIOPEN_HIPDNN_FORWARDING_FUSION" "off removes fusion plans and the fused convolution call, under the master";
+    FORWARDING_ACTIVATION "MIOPEN_HIPDNN_FORWARDING_ACTIVATION" "off removes activations, under the master";
     USE_FOR "MIOPEN_USE_HIPDNN_FOR" "comma list of families or entry points; if set, only these are forwarded; * is all";
     DISABLE_FOR "MIOPEN_DISABLE_HIPDNN_FOR" "comma list of families or entry points that are not forwarded; wins over all others";
     LIBRARY_PATH "LD_LIBRARY_PATH" "folders in which a stock native MIOpen is looked for, when none is named";
@@ -77,6 +82,9 @@ variables! {
     NATIVE "MIOPEN_HIPDNN_NATIVE_LIBRARY" "path of the native MIOpen";
     BACKEND "MIOPEN_HIPDNN_BACKEND_LIBRARY" "path of libhipdnn_backend.so";
     HIP "MIOPEN_HIPDNN_HIP_LIBRARY" "path of the HIP runtime";
+    TRANSLATOR "MIOPEN_HIPDNN_TRANSLATOR" "a translator component (.wasm) that serves instead of the built-in one; read once, by the first call that needs a translator";
+    TRANSLATOR_SHA256 "MIOPEN_HIPDNN_TRANSLATOR_SHA256" "refuse it unless this is its SHA-256";
+    TRANSLATOR_REQUIRED "MIOPEN_HIPDNN_TRANSLATOR_REQUIRED" "on: if it is refused, every call goes to native, instead of the built-in one serving";
     TRACE "MIOPEN_HIPDNN_TRACE" "one line that says who traces, then one for each routed call: text or json (on stderr), or a file (JSON if it ends in .json or .jsonl); %p is the pid";
     STATS "MIOPEN_HIPDNN_STATS" "file for the counters as JSON, rewritten when a handle is destroyed and at normal exit; %p is the pid";
     TIMING "MIOPEN_HIPDNN_FORWARDING_TIMING" "one line on stderr for each routed call: how long its phases took on the host, cold and warm calls apart";
@@ -115,6 +123,7 @@ pub struct Settings {
     master: bool,
     conv: bool,
     fusion: bool,
+    activation: bool,
     only: Option<Vec<String>>,
     except: Vec<String>,
     /// Explicit path of the native library.
@@ -123,6 +132,8 @@ pub struct Settings {
     pub backend_library: Option<PathBuf>,
     /// Explicit path of the HIP runtime.
     pub hip_library: Option<PathBuf>,
+    /// The translator instead of the built-in one.
+    pub translator: Option<Wanted>,
     /// The loader's search path.
     pub library_path: Option<OsString>,
     /// Where ROCm is installed.
@@ -173,12 +184,16 @@ impl Settings {
         settings.master = settings.switch(FORWARDING, text(FORWARDING), false);
         settings.conv = settings.switch(FORWARDING_CONV, text(FORWARDING_CONV), true);
         settings.fusion = settings.switch(FORWARDING_FUSION, text(FORWARDING_FUSION), true);
+        settings.activation = settings.switch(FORWARDING_ACTIVATION, text(FORWARDING_ACTIVATION), true);
         settings.only = text(USE_FOR).map(|v| list(&v));
         settings.except = text(DISABLE_FOR).map_or_else(Vec::new, |v| list(&v));
         settings.warn_of_unknown_names();
         settings.native_library = path(NATIVE);
         settings.backend_library = path(BACKEND);
         settings.hip_library = path(HIP);
+        let sha256 = text(TRANSLATOR_SHA256).map(|digest| digest.to_string_lossy().trim().to_ascii_lowercase());
+        let required = settings.switch(TRANSLATOR_REQUIRED, text(TRANSLATOR_REQUIRED), false);
+        settings.translator = path(TRANSLATOR).map(|path| Wanted { path, sha256, required });
         settings.library_path = path(LIBRARY_PATH).map(OsString::from);
         settings.rocm_path = path(ROCM_PATH);
         settings.trace = text(TRACE).and_then(|v| settings.trace_target(&v, secure));
@@ -225,25 +240,29 @@ impl Settings {
 
     /// Whether calls of an entry point are forwarded.
     pub fn forwards(&self, family: Family, entry_point: &str) -> bool {
-        let family_on = match family {
-            Family::Conv => self.conv,
-            Family::Fusion => self.fusion,
-        };
         let named = |list: &[String]| {
             list.iter().any(|item| item == "*" || item.eq_ignore_ascii_case(family.name()) || item.eq_ignore_ascii_case(entry_point))
         };
-        self.master && family_on && self.only.as_deref().is_none_or(named) && !named(&self.except)
+        self.is_on(family) && self.only.as_deref().is_none_or(named) && !named(&self.except)
     }
 
     /// Whether anything at all may be forwarded.
     pub fn forwards_anything(&self) -> bool {
-        self.master && (self.conv || self.fusion) && !self.except.iter().any(|item| item == "*")
+        Family::ALL.iter().any(|family| self.is_on(*family)) && !self.except.iter().any(|item| item == "*")
     }
 
     /// The families whose switches are on, lists aside.
     pub fn families(&self) -> Vec<Family> {
-        let on = |family: &Family| self.master && if *family == Family::Conv { self.conv } else { self.fusion };
-        Family::ALL.iter().copied().filter(on).collect()
+        Family::ALL.iter().copied().filter(|family| self.is_on(*family)).collect()
+    }
+
+    fn is_on(&self, family: Family) -> bool {
+        self.master
+            && match family {
+                Family::Conv => self.conv,
+                Family::Fusion => self.fusion,
+                Family::Activation => self.activation,
+            }
     }
 
     /// What else is on that is off by default, in words.

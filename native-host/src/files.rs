@@ -17,6 +17,14 @@ pub fn temporary_name() -> String {
     format!("{}-{}-{random:016x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Whether the process may write a file of so many bytes: beyond that the system does not answer, but ends it by a signal.
+pub fn may_have(bytes: usize) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes the structure that it is given.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+    if known && bytes as u64 > limit.rlim_cur { Err(io::Error::from(io::ErrorKind::FileTooLarge)) } else { Ok(()) }
+}
+
 /// Writes a file, in place of a regular one only: a rename would replace a device, a pipe or a link.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
@@ -27,6 +35,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes a file with these permissions, or the usual ones, in place of whatever has its name.
 pub fn publish(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
+    may_have(bytes.len())?;
     let mut temporary = path.as_os_str().to_os_string();
     temporary.push(format!(".tmp{}", temporary_name()));
     let mut file = File::create_new(&temporary)?;

@@ -168,6 +168,7 @@ impl Hip {
     fn open(candidate: &Candidate) -> Result<Self, Reason> {
         let flags = if *candidate.rule == search::LOADED { RTLD_NOLOAD } else { 0 };
         let file = candidate.file.as_path();
+        Reason::of_place(file)?;
         // SAFETY: loading runs the library's initialisers; the operator named it, or native MIOpen needs the same library.
         let library = unsafe { Loaded::open(Some(file), RTLD_NOW | RTLD_LOCAL | flags) };
         let library = match library {

@@ -40,6 +40,7 @@ pub mod stack;
 pub mod stats;
 pub mod trace;
 pub mod translations;
+pub mod translator;
 pub mod validate;
 pub mod verify;
 

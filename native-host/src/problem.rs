@@ -11,10 +11,12 @@ use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use fusion::{Activation, ActivationMode, FusedOperation, FusionProblem, MAX_OPERATIONS, NormalizationMode, Scaling};
-pub use owned::{OwnedConvolution, OwnedFusion, OwnedOperation, OwnedProblem};
+pub use fusion::{
+    Activation, ActivationMode, ActivationProblem, FusedOperation, FusionProblem, MAX_OPERATIONS, NormalizationMode, Scaling,
+};
+pub use owned::{OwnedActivation, OwnedConvolution, OwnedFusion, OwnedOperation, OwnedProblem};
 
-use crate::data_type::DataType;
+use crate::{data_type::DataType, environment::Family};
 
 /// The most tensors in memory that a call may have.
 pub const MAX_ARGUMENTS: usize = 16;
@@ -351,14 +353,26 @@ pub enum Problem<'a> {
     Convolution(ConvolutionProblem<'a>),
     /// A chain of operations.
     Fusion(FusionProblem<'a>),
+    /// A function of each element.
+    Activation(ActivationProblem<'a>),
 }
 
 impl<'a> Problem<'a> {
+    /// The family that it belongs to.
+    pub fn family(&self) -> Family {
+        match self {
+            Self::Convolution(_) => Family::Conv,
+            Self::Fusion(_) => Family::Fusion,
+            Self::Activation(_) => Family::Activation,
+        }
+    }
+
     /// The tensors of the call in the contract's order; `None` if there are more than [`MAX_ARGUMENTS`].
     pub fn operands(&self) -> Option<Operands<'a>> {
         match self {
             Self::Convolution(problem) => Some(problem.operands()),
             Self::Fusion(problem) => problem.operands(),
+            Self::Activation(problem) => Some(problem.operands()),
         }
     }
 
@@ -367,6 +381,7 @@ impl<'a> Problem<'a> {
         match self {
             Self::Convolution(problem) => multiplications(problem.convolution, problem.x, problem.w, problem.y),
             Self::Fusion(problem) => problem.multiplications(),
+            Self::Activation(_) => Some(0),
         }
     }
 
@@ -380,6 +395,10 @@ impl<'a> Problem<'a> {
             }
             Self::Fusion(problem) => {
                 append(&[2]);
+                problem.words(append);
+            }
+            Self::Activation(problem) => {
+                append(&[3]);
                 problem.words(append);
             }
         }

@@ -57,6 +57,7 @@ host_rules! {
     TranslatorFamily "host.translator.family" "the translator does not translate this family";
     TranslatorTrap "host.translator.trap" "the translator trapped or exceeded its fuel, stack or memory";
     TranslatorReply "host.translator.reply" "the translator named a rule that its manifest does not list";
+    TranslatorQuarantined "host.translator.quarantined" "the translator failed so often in this process that it is not asked any more";
     GraphSize "host.graph.size" "the translator's graph has too many (or no) parts";
     GraphUid "host.graph.uid" "a tensor uid that is defined twice, or not at all";
     GraphOperation "host.graph.operation" "a node that is no operation of the backend";

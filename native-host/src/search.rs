@@ -66,6 +66,15 @@ impl Reason {
         }
     }
 
+    /// Why a place need not be tried: a path to what is there and no file, where the loader would wait for whoever writes into a pipe.
+    pub(crate) fn of_place(file: &Path) -> Result<(), Self> {
+        let is_path = file.components().count() > 1;
+        match is_path.then(|| file.metadata()) {
+            Some(Ok(there)) if !there.is_file() => Err(Self::NotLoadable(format!("{}: it is no regular file", file.display()))),
+            _ => Ok(()),
+        }
+    }
+
     /// What the loader said about a file: that it is not there, or why it cannot be loaded.
     pub(crate) fn of_loader(file: &Path, error: libloading::Error) -> Self {
         let text = crate::backend::loader_text(error);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{census::Counters, files, problem::OwnedProblem};
+use crate::{cache::disk::DiskCounts, census::Counters, files, problem::OwnedProblem};
 
 /// What this file is, for those who find it.
 pub const FORMAT: &str = "hipdnn-shim statistics";
@@ -28,6 +28,9 @@ pub struct Stats {
     pub backend: Option<BackendFacts>,
     /// The translator, once it is loaded.
     pub translator: Option<TranslatorFacts>,
+    /// What the disk cache did, once it is open.
+    #[serde(default)]
+    pub cache: Option<DiskCounts>,
     /// What the rules mean that occur below, by id.
     pub rules: BTreeMap<String, String>,
     /// Counts by entry point.
@@ -78,6 +81,12 @@ pub struct TranslatorFacts {
     pub version: String,
     /// Its digest.
     pub sha256: String,
+    /// Its file; none for the built-in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// How often it trapped, or said what makes no sense.
+    #[serde(default)]
+    pub faults: u32,
 }
 
 /// The counts of one problem at one entry point.

@@ -3,9 +3,12 @@
 use std::{
     collections::BTreeMap,
     fs::{File, OpenOptions},
-    io::Write as _,
+    io::{self, Write as _},
     mem::ManuallyDrop,
-    os::fd::FromRawFd as _,
+    os::{
+        fd::{AsRawFd as _, FromRawFd as _},
+        unix::fs::OpenOptionsExt as _,
+    },
     path::Path,
     time::Duration,
 };
@@ -155,6 +158,17 @@ pub struct Trace {
     file: Option<Mutex<File>>,
 }
 
+/// Opens the file without waiting for the reader of a pipe; lines are then written like to any file.
+fn open_file(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().create(true).append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    // SAFETY: the descriptor is the file's; the flags are those it was opened with, but for the one.
+    let cleared = unsafe {
+        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK)
+    };
+    if cleared == 0 { Ok(file) } else { Err(io::Error::last_os_error()) }
+}
+
 impl Trace {
     /// Opens what the settings name, or nothing, and writes who traces. A file that cannot be opened is said once.
     pub fn open(settings: &Settings) -> Option<Self> {
@@ -168,7 +182,7 @@ impl Trace {
         match settings.trace.as_ref()? {
             TraceTarget::Text => Some(Self { json: false, file: None }),
             TraceTarget::Json => Some(Self { json: true, file: None }),
-            TraceTarget::File(path) => match OpenOptions::new().create(true).append(true).open(path) {
+            TraceTarget::File(path) => match open_file(path) {
                 Ok(file) => Some(Self { json: is_json(path), file: Some(Mutex::new(file)) }),
                 Err(error) => {
                     say(&format!("the trace file {} cannot be opened: {error}", path.display()));

@@ -17,7 +17,7 @@ use hipdnn_host::{
 use crate::{
     callers, ending, errors,
     forwarding::{
-        self, classic,
+        self, activation, classic,
         directions::{self, Direction},
         find, find2, fusion, immediate,
     },
@@ -141,6 +141,7 @@ const ROUTES: &[(&str, Family, &[&str], Route)] = &[
     ("miopenExecuteFusionPlan", Family::Fusion, &[], fusion::execute_plan),
     ("miopenExecuteFusionPlan_v2", Family::Fusion, &[], fusion::execute_plan_v2),
     ("miopenConvolutionBiasActivationForward", Family::Fusion, &[], fusion::convolution_bias_activation),
+    ("miopenActivationForward", Family::Activation, &[], activation::forward),
 ];
 
 /// Entry points that are watched, and the one whose answer may be marked.

@@ -1,6 +1,6 @@
 /* One convolution, the way programs call MIOpen. Knows nothing of the shim: compiled against the public header, linked with -lMIOpen.
  *
- * usage: convolution [plain|beta|alpha|deterministic|repeat|many|quiet|time|odd|throw]
+ * usage: convolution [plain|beta|alpha|deterministic|repeat|many|different|quiet|time|odd|throw]
  * quiet asks for its parent before and after a thousand warm calls, so that these can be found in a list of system calls.
  * Prints one line for each thing that a test may want to compare. */
 #include <miopen/miopen.h>
@@ -176,11 +176,13 @@ int main(int argc, char **argv) {
         memset(y, 0xff, N * K * H * W * sizeof(float)); /* NaN: whatever is not written shows */
         if (!strcmp(what, "beta")) memset(y, 0, N * K * H * W * sizeof(float));
         if (!strcmp(what, "deterministic")) CHECK(miopenSetConvolutionAttribute(cd, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1));
-        int quiet = !strcmp(what, "quiet");
-        int rounds = !strcmp(what, "repeat") ? 100 : !strcmp(what, "many") ? 1000 : quiet ? 1002 : 1;
+        int quiet = !strcmp(what, "quiet"), different = !strcmp(what, "different");
+        int rounds = !strcmp(what, "repeat") ? 100 : !strcmp(what, "many") ? 1000 : different ? 40 : quiet ? 1002 : 1;
         for (int i = 0; i < rounds; i++) {
             if (quiet && i == 2) getppid();
-            status = forward(!strcmp(what, "alpha") ? 2 : 1, !strcmp(what, "beta") ? 1 : 0);
+            /* Another factor is another problem; the last one is plain. */
+            float alpha = !strcmp(what, "alpha") ? 2 : different && i + 1 < rounds ? 2 + i : 1;
+            status = forward(alpha, !strcmp(what, "beta") ? 1 : 0);
         }
         if (quiet) getppid();
         show(status);

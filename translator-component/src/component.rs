@@ -3,8 +3,9 @@
 use core::{arch::wasm32, panic::PanicInfo};
 
 use crate::{
-    bindings,
+    activation, bindings,
     contract::{
+        activation::{self as activation_contract, Guest as ActivationGuest},
         conv::{self as conv_contract, Guest as ConvGuest},
         fusion::{self as fusion_contract, Guest as FusionGuest},
         graph::{Capabilities, Decline, Translation},
@@ -39,6 +40,12 @@ impl ConvGuest for Component {
 impl FusionGuest for Component {
     fn translate(problem: fusion_contract::Problem, capabilities: Capabilities) -> Result<Translation, Decline> {
         fusion::translate(&problem, &capabilities)
+    }
+}
+
+impl ActivationGuest for Component {
+    fn translate(problem: activation_contract::Problem, capabilities: Capabilities) -> Result<Translation, Decline> {
+        activation::translate(problem, &capabilities)
     }
 }
 

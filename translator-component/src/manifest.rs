@@ -2,7 +2,6 @@
 
 use alloc::{
     string::{String, ToString},
-    vec,
     vec::Vec,
 };
 
@@ -16,7 +15,8 @@ pub fn describe() -> Description {
     Description {
         name: "hipdnn-shim".to_string(),
         version: env!("CARGO_PKG_VERSION").to_string(),
-        families: vec!["conv".to_string(), "fusion".to_string()],
+        families: ["conv", "fusion", "activation"].map(String::from).to_vec(),
+        // Those of activations are those of chains.
         rules: entries(
             conv::RULES.iter().map(|rule| (rule.id, rule.reason)).chain(fusion::RULES.iter().map(|rule| (rule.id, rule.reason))),
         ),

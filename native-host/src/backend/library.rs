@@ -106,6 +106,7 @@ impl Library {
 
     /// Loaded `RTLD_LOCAL`, as AMD's own clients do, so that its symbols never enter the caller's scope.
     fn open(path: &Path) -> Result<Self, Reason> {
+        Reason::of_place(path)?;
         // SAFETY: loading runs the library's initialisers; that is what the operator asked for by turning forwarding on.
         let loaded = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| Reason::of_loader(path, error))?;
         let functions = Functions::resolve(&loaded)?;

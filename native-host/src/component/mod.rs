@@ -3,14 +3,23 @@
 //! Everything a component says is untrusted; a trap, a timeout or an overflow is an error here and costs its instance, nothing else.
 //! What the answers mean is not decided here (see [`crate::validate`]).
 
+mod code;
+mod contract;
 #[cfg(feature = "cranelift")]
 mod interface;
+#[cfg(feature = "cranelift")]
+mod limits;
 mod settings;
 mod signals;
-mod v1;
+mod v1_0;
+mod v1_1;
 
 #[cfg(feature = "cranelift")]
 pub use interface::{Interface, interface_of};
+pub use {
+    code::{Code, key as code_key},
+    contract::Contract,
+};
 
 use std::{borrow::Cow, sync::OnceLock};
 
@@ -29,8 +38,14 @@ use crate::{
     problem::Problem,
 };
 
-/// The contract that the host speaks, for keys.
-pub const CONTRACT: &str = v1::MANIFEST;
+/// The newest world: it includes those before it, whose interfaces keep their versions.
+#[allow(missing_docs, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+mod bindings {
+    wasmtime::component::bindgen!({
+        path: ["../wit/translator.wit", "../wit/activation.wit"],
+        world: "miopen-hipdnn:translator/translator@1.1.0",
+    });
+}
 
 /// Fuel for one call: a thousand times what a translation needs, about a millisecond.
 const FUEL: u64 = 10_000_000;
@@ -47,6 +62,9 @@ static EMBEDDED_PRECOMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/t
 pub static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/translator.wasm"));
 /// Its SHA-256.
 pub static EMBEDDED_DIGEST: [u8; 32] = *include_bytes!(concat!(env!("OUT_DIR"), "/translator.sha256"));
+
+/// The contract that it speaks.
+pub const EMBEDDED_CONTRACT: Contract = Contract::NEWEST;
 
 /// The engine's settings. wasmtime reads a variable when it makes them, so they are made when the environment is read.
 static CONFIG: OnceLock<Config> = OnceLock::new();
@@ -116,13 +134,14 @@ pub struct State {
 
 struct Instance {
     store: Store<State>,
-    exports: v1::Instance,
+    exports: contract::Exports,
 }
 
 /// A loaded component and a pool of its instances.
 pub struct Translator {
     engine: Engine,
     component: Component,
+    contract: Contract,
     digest: [u8; 32],
     description: Description,
     idle: Mutex<Vec<Instance>>,
@@ -142,26 +161,41 @@ impl Translator {
         // nobody can have changed them without being able to change the library itself.
         let component = unsafe { Component::deserialize(&engine, EMBEDDED_PRECOMPILED) }.map_err(load_error)?;
         done(Stage::Load);
-        let translator = Self::new(engine, component, EMBEDDED_DIGEST)?;
+        let translator = Self::new(engine, component, EMBEDDED_CONTRACT, EMBEDDED_DIGEST)?;
         done(Stage::Instantiate);
         Ok(translator)
     }
 
-    /// Compiles a component that somebody brings. Refused before compiling: anything with an import, or without the exports of a
-    /// contract version that the host speaks.
+    /// Compiles a component that somebody brings, see [`Code::compile`].
     #[cfg(feature = "cranelift")]
     pub fn compile(wasm: &[u8]) -> Result<Self, ComponentError> {
-        inspect(wasm)?;
-        let engine = Engine::new(config()).map_err(load_error)?;
-        let component = Component::from_binary(&engine, wasm).map_err(load_error)?;
-        Self::new(engine, component, Sha256::digest(wasm).into())
+        let code = Code::compile(wasm)?;
+        // SAFETY: compiled just now, by the same wasmtime.
+        unsafe { Self::load(&code, Sha256::digest(wasm).into()) }
     }
 
-    fn new(engine: Engine, component: Component, digest: [u8; 32]) -> Result<Self, ComponentError> {
+    /// Loads a component from its machine code.
+    ///
+    /// # Safety
+    /// The code must be what [`Code::compile`] made: whoever can change it can do whatever this process can.
+    pub unsafe fn load(code: &Code, digest: [u8; 32]) -> Result<Self, ComponentError> {
+        let contract = code.contract().ok_or_else(|| ComponentError::Load(format!("it was compiled for {}", code.contract)))?;
+        let engine = Engine::new(config()).map_err(load_error)?;
+        // SAFETY: as the caller says.
+        let component = unsafe { Component::deserialize(&engine, &code.bytes) }.map_err(load_error)?;
+        Self::new(engine, component, contract, digest)
+    }
+
+    fn new(engine: Engine, component: Component, contract: Contract, digest: [u8; 32]) -> Result<Self, ComponentError> {
         let empty = Description { name: String::new(), version: String::new(), families: vec![], rules: vec![], notes: vec![] };
-        let mut translator = Self { engine, component, digest, description: empty, idle: Mutex::new(Vec::new()) };
+        let mut translator = Self { engine, component, contract, digest, description: empty, idle: Mutex::new(Vec::new()) };
         translator.description = translator.with_instance(|instance| instance.exports.describe(&mut instance.store))?;
         Ok(translator)
+    }
+
+    /// The version of the contract that the host speaks with it.
+    pub fn contract(&self) -> Contract {
+        self.contract
     }
 
     /// What the component says about itself.
@@ -181,10 +215,7 @@ impl Translator {
         capabilities: &Capabilities,
     ) -> Result<Result<ReceivedGraph, ReceivedDecline>, ComponentError> {
         let reply = self.with_instance(|instance| instance.exports.translate(&mut instance.store, problem, capabilities))?;
-        reply.ok_or(ComponentError::Family(match problem {
-            Problem::Convolution(_) => "conv",
-            Problem::Fusion(_) => "fusion",
-        }))
+        reply.ok_or(ComponentError::Family(problem.family().name()))
     }
 
     /// Runs a call on an idle instance, or a fresh one. An instance that trapped cannot be entered again and is dropped.
@@ -214,23 +245,9 @@ impl Translator {
         let mut store = Store::new(&self.engine, State { limits });
         store.limiter(|state| &mut state.limits);
         store.set_fuel(FUEL)?;
-        let exports = v1::Instance::new(&mut store, &self.component, &Linker::new(&self.engine))?;
+        let exports = contract::Exports::new(self.contract, &mut store, &self.component, &Linker::new(&self.engine))?;
         Ok(Instance { store, exports })
     }
-}
-
-/// Reads a component's imports and exports without compiling it.
-#[cfg(feature = "cranelift")]
-fn inspect(wasm: &[u8]) -> Result<(), ComponentError> {
-    let interface = interface_of(wasm).map_err(|error| ComponentError::Load(one_line(error)))?;
-    if let Some(import) = interface.imports.first() {
-        return Err(ComponentError::Load(format!("it imports {import}; a translator imports nothing")));
-    }
-    if !interface.exports.iter().any(|export| export == v1::MANIFEST) {
-        let exports = interface.exports.join(", ");
-        return Err(ComponentError::Load(format!("it does not export {}; it exports {exports}", v1::MANIFEST)));
-    }
-    Ok(())
 }
 
 fn load_error(error: wasmtime::Error) -> ComponentError {

@@ -15,7 +15,7 @@ use crate::{
         record::{self, PlanRecord},
     },
     capabilities::Capabilities,
-    component::{self, Description},
+    component::{self, Code, Contract, Description},
     phases::{Phase, Phases},
     trace::say,
     translations::Translated,
@@ -79,10 +79,15 @@ impl Caches {
         self.disk.get_or_init(open).as_ref()
     }
 
+    /// The disk cache, if a call needed it yet and there is one.
+    pub fn opened_disk(&self) -> Option<&Disk> {
+        self.disk.get()?.as_ref()
+    }
+
     /// The key of a problem's translation by the translator with a digest.
     pub fn translation_key(translator: &[u8; 32], capabilities: &Capabilities, words: &[u64]) -> EntryKey {
         let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        EntryKey::new(Kind::Translation, &[component::CONTRACT.as_bytes(), translator, &record::to_bytes(capabilities), &words])
+        EntryKey::new(Kind::Translation, &[&spoken(), translator, &record::to_bytes(capabilities), &words])
     }
 
     /// The key of a graph's plan. Whichever problems and translators come to the same graph share it.
@@ -101,16 +106,20 @@ impl Caches {
         if let Some(known) = self.manifest.get() {
             return Ok(known);
         }
-        let key = EntryKey::new(Kind::Manifest, &[component::CONTRACT.as_bytes(), translator]);
-        let description = match self.load(&key, phases).and_then(|bytes| record::from_bytes(&bytes)) {
+        let description = match self.remembered_manifest(translator, phases) {
             Some(description) => description,
             None => {
                 let description = ask(phases)?;
-                self.store(&key, &record::to_bytes(&description), phases);
+                self.store(&manifest_key(translator), &record::to_bytes(&description), phases);
                 description
             }
         };
         Ok(self.manifest.get_or_init(|| description))
+    }
+
+    /// What another process learned about the translator with a digest.
+    pub fn remembered_manifest(&self, translator: &[u8; 32], phases: &mut Phases) -> Option<Description> {
+        self.load(&manifest_key(translator), phases).and_then(|bytes| record::from_bytes(&bytes))
     }
 
     /// What the translator says about itself, if anybody had to know yet.
@@ -132,9 +141,28 @@ impl Caches {
         }
     }
 
+    /// A translator's machine code, as another process compiled it.
+    pub fn compiled(&self, translator: &[u8; 32], phases: &mut Phases) -> Option<Code> {
+        self.load(&component::code_key(translator), phases).and_then(|bytes| Code::from_bytes(&bytes))
+    }
+
+    /// Keeps a translator's machine code for other processes.
+    pub fn keep_compiled(&self, translator: &[u8; 32], code: &Code, phases: &mut Phases) {
+        self.store(&component::code_key(translator), &code.to_bytes(), phases);
+    }
+
     fn say_once(&self, line: &str) {
         if !self.failure_said.swap(true, Ordering::Relaxed) {
             say(line);
         }
     }
+}
+
+fn manifest_key(translator: &[u8; 32]) -> EntryKey {
+    EntryKey::new(Kind::Manifest, &[&spoken(), translator])
+}
+
+/// The contracts that this host speaks: which one of them it speaks with a translator follows from that, and how much of a problem it says.
+fn spoken() -> Vec<u8> {
+    Contract::ALL.iter().map(|contract| contract.version()).collect::<Vec<_>>().join(" ").into_bytes()
 }

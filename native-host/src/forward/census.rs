@@ -9,12 +9,13 @@ use std::{
 use super::Host;
 use crate::{
     census::{Census, Counters, MAX_PROBLEMS},
-    component, gate,
+    gate,
     handle::HandleState,
-    identity,
+    identity::hexadecimal,
     rules::HostRule,
     stats::{self, BackendFacts, ProblemCounters, Process, Stats, TranslatorFacts},
     trace::say,
+    translator::Source,
 };
 
 impl Host {
@@ -94,6 +95,7 @@ impl Host {
             format_version: stats::VERSION,
             version: crate::VERSION.into(),
             process: Process::current(self.settings.rank, self.began_ms),
+            cache: self.caches.opened_disk().map(|disk| disk.counters.counts()),
             backend: self.loaded().map(|backend| BackendFacts {
                 library: backend.library.path().display().to_string(),
                 version: backend.library.version().to_string(),
@@ -102,7 +104,9 @@ impl Host {
             translator: self.caches.known_manifest().map(|manifest| TranslatorFacts {
                 name: manifest.name.clone(),
                 version: manifest.version.clone(),
-                sha256: identity::hexadecimal(&component::EMBEDDED_DIGEST),
+                sha256: self.chosen().map_or_else(String::new, |source| hexadecimal(source.digest())),
+                file: self.chosen().and_then(Source::path).map(|path| path.display().to_string()),
+                faults: self.faults.count(),
             }),
             rules: self.reasons(census),
             calls: by_call(census.calls()),

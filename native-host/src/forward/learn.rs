@@ -14,7 +14,6 @@ use crate::{
         record::{self, Cause, EngineRecord, PlanRecord, Refusal, TranslationRecord},
     },
     census::Needed,
-    component::{self, Description, Translator},
     environment::Settings,
     gate,
     handle::{Known, ReadyPlan},
@@ -48,7 +47,8 @@ impl<'a> Work<'a> {
             None => self.phases.time(Phase::Libraries, || host.backend())?,
         };
         self.look_at_memory();
-        let translation = Caches::translation_key(&component::EMBEDDED_DIGEST, &backend.capabilities, key.words());
+        let digest = host.source(&mut self.phases)?.digest();
+        let translation = Caches::translation_key(digest, &backend.capabilities, key.words());
         let known = match self.translate(backend, problem, &translation)? {
             Translated::Graph(graph) => self.plan(backend, &graph, alignment)?,
             Translated::Declined(declined) => Known::Declined(declined),
@@ -71,29 +71,27 @@ impl<'a> Work<'a> {
         if let Some(bytes) = host.caches.load(key, &mut self.phases)
             && let Some(record) = record::from_bytes::<TranslationRecord>(&bytes)
         {
-            let manifest = self.manifest()?;
+            let manifest = host.manifest(&mut self.phases)?;
             let judged = self.phases.time(Phase::Validate, || judge(Ok(record), manifest, problem));
             if !judged.as_ref().is_err_and(is_fault) {
                 return Ok(Built { value: Ok(translated(judged)), keep: Some(size_in_memory(&bytes)), level: Level::Disk });
             }
         }
-        let translator = host.timed_translator(&mut self.phases)?;
+        if let Some(quarantined) = host.quarantined() {
+            return Ok(Built { value: Ok(Translated::Declined(quarantined)), keep: None, level: Level::Built });
+        }
+        let translator = host.translator(&mut self.phases)?;
         let reply = self.phases.time(Phase::Translate, || translator.translate(problem, &backend.capabilities));
         let bytes = reply.as_ref().ok().map(record::to_bytes).unwrap_or_default();
         let judged = self.phases.time(Phase::Validate, || judge(reply, translator.description(), problem));
         // A fault of the translator is no answer that another process should be told.
-        if !judged.as_ref().is_err_and(is_fault) {
-            host.caches.store(key, &bytes, &mut self.phases);
+        match &judged {
+            Err(declined) if is_fault(declined) => host.note_fault(declined),
+            _ => host.caches.store(key, &bytes, &mut self.phases),
         }
         // The next process then needs no translator to know what its answers mean.
-        self.manifest()?;
+        host.manifest(&mut self.phases)?;
         Ok(Built { value: Ok(translated(judged)), keep: Some(size_in_memory(&bytes)), level: Level::Built })
-    }
-
-    fn manifest(&mut self) -> Result<&'a Description, Stop> {
-        let host = self.host;
-        let ask = |phases: &mut Phases| Ok(host.timed_translator(phases)?.description().clone());
-        host.caches.manifest(&component::EMBEDDED_DIGEST, ask, &mut self.phases)
     }
 
     fn plan(&mut self, backend: &Backend, graph: &ValidatedGraph, alignment: usize) -> Result<Known, Stop> {
@@ -134,7 +132,7 @@ impl<'a> Work<'a> {
 
     /// The translator may have said under which of its rules a graph is declined that no engine takes: by a note of the same id.
     fn rule_for_refusal(&mut self, graph: &ValidatedGraph) -> Result<String, Stop> {
-        let rules = &self.manifest()?.rules;
+        let rules = &self.host.manifest(&mut self.phases)?.rules;
         let named = graph.notes().iter().find(|note| rules.iter().any(|rule| rule.id == **note));
         Ok(named.map_or_else(|| HostRule::BackendUnsupported.id().to_string(), String::clone))
     }
@@ -308,24 +306,6 @@ impl Host {
             Some(text) => Surroundings { text, shared: true },
             None => Surroundings { text: format!("process {}, device {device:?}", self.pid), shared: false },
         }
-    }
-
-    /// The translator; loading it, once, is a phase.
-    fn timed_translator(&self, phases: &mut Phases) -> Result<&Translator, Stop> {
-        match self.translator.get() {
-            Some(_) => self.translator(),
-            None => phases.time(Phase::Translator, || self.translator()),
-        }
-    }
-
-    fn translator(&self) -> Result<&Translator, Stop> {
-        let loaded = self.translator.get_or_init(|| {
-            Translator::embedded().map_err(|error| {
-                say(&format!("{error}; every call goes to native MIOpen"));
-                error.to_string()
-            })
-        });
-        loaded.as_ref().map_err(|error| Stop::Host(HostRule::TranslatorUnavailable, error.clone()))
     }
 
     /// The libraries, loaded by the first call that needs them. If they cannot be had, that is said once, and calls go to native for the

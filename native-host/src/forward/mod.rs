@@ -10,6 +10,7 @@ mod census;
 mod execute;
 mod learn;
 mod shadow;
+mod translator;
 
 use std::{
     ffi::c_void,
@@ -38,6 +39,7 @@ use crate::{
     stats,
     trace::{Event, Memory, Trace, memory_line, say, timing_line},
     translations::Declined,
+    translator::{Faults, Source},
 };
 
 /// A call that executes: the problem, and where its tensors are.
@@ -128,7 +130,9 @@ pub struct Host {
     settings: Settings,
     around_load: AroundLoad,
     trace: Option<Trace>,
+    source: OnceLock<Result<Source, String>>,
     translator: OnceLock<Result<Translator, String>>,
+    faults: Faults,
     backend: OnceLock<Result<Backend, String>>,
     /// Set when a hipDNN handle was refused: then forwarding is over for this process.
     given_up: OnceLock<()>,
@@ -160,7 +164,9 @@ impl Host {
             settings,
             around_load,
             trace,
+            source: OnceLock::new(),
             translator: OnceLock::new(),
+            faults: Faults::default(),
             backend: OnceLock::new(),
             given_up: OnceLock::new(),
             handles: Mutex::default(),

@@ -45,6 +45,7 @@ impl Library {
             return Err(Reason::Ourselves);
         }
         // Lazy, so that a native with an undefined dependency fails only where it is used, as it would without us.
+        Reason::of_place(file)?;
         // SAFETY: loading runs the library's initialisers, which the program would have run without us.
         let loaded = unsafe { Loaded::open(Some(file), RTLD_LAZY | RTLD_LOCAL) }.map_err(|error| Reason::of_loader(file, error))?;
         let loaded = ManuallyDrop::new(loaded);

@@ -126,6 +126,34 @@ pub struct FusionProblem<'a> {
     pub output: &'a TensorDescriptor,
 }
 
+/// A function of each element that somebody wants computed: everything the rules may look at, nothing else.
+#[derive(Clone, Copy, Debug)]
+pub struct ActivationProblem<'a> {
+    /// The function, and its parameters.
+    pub activation: Activation,
+    /// The call's scalars.
+    pub scaling: Scaling,
+    /// What comes in.
+    pub x: &'a TensorDescriptor,
+    /// What comes out.
+    pub y: &'a TensorDescriptor,
+}
+
+impl<'a> ActivationProblem<'a> {
+    /// x and y: the contract's numbering.
+    pub(super) fn operands(&self) -> Operands<'a> {
+        // The call itself reads its output exactly when it accumulates into it.
+        let y = Operand { name: "y", tensor: self.y, read: self.scaling.beta != 0.0, written: true };
+        [Operand { name: "x", tensor: self.x, read: true, written: false }, y].into_iter().collect()
+    }
+
+    pub(super) fn words(&self, append: &mut impl FnMut(&[u64])) {
+        FusedOperation::Activation { activation: self.activation, scaling: self.scaling }.words(append);
+        append(self.x.words());
+        append(self.y.words());
+    }
+}
+
 impl<'a> FusedOperation<'a> {
     fn operands(&self) -> (&'static [&'static str], Option<&'a TensorDescriptor>) {
         match *self {

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Activation, ActivationMode, ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionProblem, DescriptorError,
-    FusedOperation, FusionProblem, NormalizationMode, Problem, Scaling, TensorDescriptor, TensorLayout,
+    Activation, ActivationMode, ActivationProblem, ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionProblem,
+    DescriptorError, FusedOperation, FusionProblem, NormalizationMode, Problem, Scaling, TensorDescriptor, TensorLayout,
 };
 use crate::data_type::DataType;
 
@@ -17,6 +17,8 @@ pub enum OwnedProblem {
     Convolution(Box<OwnedConvolution>),
     /// A chain of operations.
     Fusion(OwnedFusion),
+    /// A function of each element.
+    Activation(OwnedActivation),
 }
 
 /// A [`ConvolutionProblem`] of its own.
@@ -45,6 +47,17 @@ pub struct OwnedFusion {
     pub input: TensorDescriptor,
     pub operations: Vec<OwnedOperation>,
     pub output: TensorDescriptor,
+}
+
+/// An [`ActivationProblem`] of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "as in the problem")]
+pub struct OwnedActivation {
+    pub activation: Activation,
+    pub scaling: Scaling,
+    pub x: TensorDescriptor,
+    pub y: TensorDescriptor,
 }
 
 /// A [`FusedOperation`] of its own.
@@ -101,6 +114,9 @@ impl OwnedProblem {
                 operations: problem.operations.iter().map(OwnedOperation::of).collect(),
                 output: problem.output.clone(),
             }),
+            Problem::Activation(ActivationProblem { activation, scaling, x, y }) => {
+                Self::Activation(OwnedActivation { activation: *activation, scaling: *scaling, x: (*x).clone(), y: (*y).clone() })
+            }
         }
     }
 
@@ -111,6 +127,9 @@ impl OwnedProblem {
             Self::Fusion(problem) => {
                 let operations: Vec<FusedOperation<'_>> = problem.operations.iter().map(OwnedOperation::borrow).collect();
                 work(&Problem::Fusion(FusionProblem { input: &problem.input, operations: &operations, output: &problem.output }))
+            }
+            Self::Activation(OwnedActivation { activation, scaling, x, y }) => {
+                work(&Problem::Activation(ActivationProblem { activation: *activation, scaling: *scaling, x, y }))
             }
         }
     }

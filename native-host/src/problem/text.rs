@@ -5,7 +5,8 @@ use std::fmt::{Display, Formatter, Result};
 use serde::Serialize;
 
 use super::{
-    ConvolutionDescriptor, ConvolutionMode, ConvolutionProblem, FusedOperation, FusionProblem, Problem, Scaling, TensorDescriptor,
+    Activation, ActivationProblem, ConvolutionDescriptor, ConvolutionMode, ConvolutionProblem, FusedOperation, FusionProblem, Problem,
+    Scaling, TensorDescriptor,
 };
 use crate::data_type::DataType;
 
@@ -14,6 +15,7 @@ impl Display for Problem<'_> {
         match self {
             Self::Convolution(problem) => convolution(f, problem),
             Self::Fusion(problem) => fusion(f, problem),
+            Self::Activation(problem) => activation_problem(f, problem),
         }
     }
 }
@@ -48,19 +50,28 @@ fn fusion(f: &mut Formatter<'_>, problem: &FusionProblem<'_>) -> Result {
                 write!(f, "normalization {} {} epsilon {epsilon}", word(&mode), tensor_text(parameters, io))?;
                 scalars(f, scaling)?;
             }
-            FusedOperation::Activation { activation, scaling } => {
-                write!(f, "{}", word(&activation.mode))?;
-                for (name, value) in [("alpha", activation.alpha), ("beta", activation.beta), ("gamma", activation.gamma)] {
-                    if value != 0.0 {
-                        write!(f, " {name} {value}")?;
-                    }
-                }
-                scalars(f, scaling)?;
-            }
+            FusedOperation::Activation { activation: function, scaling } => activation(f, function, scaling)?,
             FusedOperation::Other(name) => f.write_str(name)?,
         }
     }
     write!(f, " > output {}", tensor_text(problem.output, io))
+}
+
+fn activation_problem(f: &mut Formatter<'_>, problem: &ActivationProblem<'_>) -> Result {
+    let io = problem.x.data_type();
+    write!(f, "activation {} ", word(&io))?;
+    activation(f, problem.activation, problem.scaling)?;
+    write!(f, " x {} y {}", tensor_text(problem.x, io), tensor_text(problem.y, io))
+}
+
+fn activation(f: &mut Formatter<'_>, function: Activation, scaling: Scaling) -> Result {
+    write!(f, "{}", word(&function.mode))?;
+    for (name, value) in [("alpha", function.alpha), ("beta", function.beta), ("gamma", function.gamma)] {
+        if value != 0.0 {
+            write!(f, " {name} {value}")?;
+        }
+    }
+    scalars(f, scaling)
 }
 
 fn scalars(f: &mut Formatter<'_>, scaling: Scaling) -> Result {

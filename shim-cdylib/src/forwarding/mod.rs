@@ -1,10 +1,11 @@
 //! Routed calls: arguments and records become problems for the host; its outcomes become statuses, or calls of native. One module for
-//! each style in which programs execute: `classic` and `find`, `immediate`, `find2`, `fusion`. What native executes, because hipDNN declined it
+//! each style in which programs execute: `classic` and `find`, `immediate`, `find2`, `fusion`, `activation`. What native executes, because hipDNN declined it
 //! or to verify it, is in `by_native`. Graphs and rules are none of their business.
 //!
 //! hipDNN behaves as one more of MIOpen's solvers: it is listed where native lists, first, under [`IMPLICIT_GEMM`] or a solution id of its
 //! own; what it declines later is executed by a solver of native's that is found then.
 
+pub mod activation;
 pub mod by_native;
 pub mod classic;
 pub mod directions;

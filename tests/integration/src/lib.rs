@@ -2,6 +2,7 @@
 //!
 //! The libraries are those of `target/dist`, which `cargo xtask test` (or `cargo xtask dist`) lays out.
 
+pub mod components;
 pub mod elf;
 pub mod pair;
 pub mod stock;

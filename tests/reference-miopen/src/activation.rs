@@ -1,10 +1,13 @@
-//! Activation descriptors, and which function a mode of the API is. The functions are computed in `numeric`; no call here computes one.
+//! Activation descriptors, which function a mode of the API is, and the call that computes one. The functions themselves are in `numeric`.
 
 use miopen_api::activation_mode;
 
-use crate::args::{New, Obj, Out, create, object};
+use crate::args::{New, Obj, Out, Raw, create, object};
 use crate::failure::{Failure, Outcome, bad};
-use crate::numeric::chain::Curve;
+use crate::handle::Handle;
+use crate::numeric::chain::{Chain, Curve, Source, Stage};
+use crate::problem::{in_memory, scale};
+use crate::tensor::Tensor;
 
 /// An activation descriptor.
 pub struct Activation {
@@ -60,4 +63,30 @@ pub fn miopenGetActivationDescriptor(
     mode.put(activation.mode)?;
     let outs = [alpha, beta, gamma];
     outs.iter().zip(activation.parameters).try_for_each(|(out, value)| out.put(value))
+}
+
+/// y = alpha * function(x) + beta * y, for tensors of one type and the same dimensions. x and y may be one memory.
+#[allow(clippy::too_many_arguments)]
+pub fn miopenActivationForward(
+    mut handle: Obj<Handle>,
+    activation: Obj<Activation>,
+    alpha: Raw,
+    x_desc: Obj<Tensor>,
+    x: Raw,
+    beta: Raw,
+    y_desc: Obj<Tensor>,
+    y: Raw,
+) -> Outcome {
+    let (handle, activation) = (handle.get_mut()?, activation.get()?);
+    let (from, to) = (x_desc.get()?, y_desc.get()?);
+    if from.dims != to.dims || from.data_type != to.data_type || from.vector_length != 1 || to.vector_length != 1 {
+        return Err(bad("x and y differ"));
+    }
+    if x.0.is_null() || y.0.is_null() {
+        return Err(bad("x or y is null"));
+    }
+    let scale = scale(alpha, beta, to.data_type)?;
+    let stages = vec![Stage::Apply(curve(activation.mode, activation.parameters)?)];
+    let chain = Chain { source: Source::Tensor(in_memory(from, x)?), stages, output: in_memory(to, y)?, scale };
+    handle.queue(move || chain.run())
 }

@@ -1,7 +1,7 @@
 //! The project's main job on real input: driver lines, and all convolutions of a model, through the shim, forwarding on, each verified
 //! against an independent computation.
 
-use std::{fs, path::Path, process::Command};
+use std::{ffi::OsStr, fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
@@ -55,7 +55,7 @@ fn model(dist: &Path, json: bool) -> Result<Vec<String>> {
     let mut results = Vec::new();
     for form in &FORMS {
         let lines: Vec<String> = layers.iter().map(|layer| layer.line(form)).collect();
-        results.push(drive_all(dist, &lines)?);
+        results.push(drive_all(dist, &lines, &[])?);
     }
     let mut wrong = Vec::new();
     for (form, results) in FORMS.iter().zip(&results) {
@@ -76,7 +76,8 @@ fn model(dist: &Path, json: bool) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-fn table(header: &[&str]) -> Table {
+/// A table with these heads.
+pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(header);
@@ -99,12 +100,13 @@ fn model_table(layers: &[Layer], results: &[Vec<Value>]) -> Table {
     table
 }
 
-/// Drives many lines; answers their records in order.
-fn drive_all(dist: &Path, lines: &[String]) -> Result<Vec<Value>> {
+/// Drives many lines, with variables set; answers their records in order.
+pub fn drive_all(dist: &Path, lines: &[String], variables: &[(&str, &OsStr)]) -> Result<Vec<Value>> {
     let file = dist.join("demo-lines.txt");
     fs::write(&file, lines.join("\n"))?;
-    let output =
-        Command::new(dist.join("bin/hipdnn-shim")).args(["drive", "--json", "--profile", "abi", "--corpus"]).arg(&file).output()?;
+    let mut drive = Command::new(dist.join("bin/hipdnn-shim"));
+    drive.args(["drive", "--json", "--profile", "abi", "--corpus"]).arg(&file).envs(variables.iter().copied());
+    let output = drive.output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let records = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>().with_context(|| text.to_string())?;
     // The first says what is driven, the last sums it up.

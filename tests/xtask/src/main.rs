@@ -4,6 +4,7 @@ mod bench;
 mod build;
 mod cases;
 mod chromium;
+mod components;
 mod corpus;
 mod demo;
 mod licenses;
@@ -15,6 +16,7 @@ mod real_miopen;
 mod report_page;
 mod resnet;
 mod sanitize;
+mod swap;
 
 use std::process::{Command, ExitCode};
 
@@ -30,12 +32,21 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
+enum Demonstration {
+    /// Runs ResNet-50's convolutions with several translators, one after the other, on one cache.
+    Swap,
+}
+
+#[derive(Subcommand)]
 enum Task {
     /// Builds everything and runs real driver lines through the shim, verified; fails if anything is wrong.
     Demo {
         /// One JSON object for each line instead of the table.
         #[arg(long)]
         json: bool,
+        /// Another demonstration.
+        #[command(subcommand)]
+        of: Option<Demonstration>,
     },
     /// Builds everything and runs all tests.
     Test {
@@ -75,6 +86,8 @@ enum Task {
         #[arg(value_enum)]
         which: bench::Bench,
     },
+    /// Builds the translators of tests/components into target/components.
+    Components,
     /// Lays the libraries, programs and headers out under target/dist.
     Dist,
     /// Loads the embedded precompiled translator on the most basic x86-64 processor (needs Debian's qemu-user).
@@ -95,7 +108,8 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<()> {
     build::require_guest_target()?;
     match task {
-        Task::Demo { json } => demo::run(&build::dist()?, json),
+        Task::Demo { json, of: None } => demo::run(&build::dist()?, json),
+        Task::Demo { of: Some(Demonstration::Swap), .. } => swap::run(&build::dist()?, &components::build()?),
         Task::Test { gpu: false } => test(),
         Task::Test { gpu: true } => cases::on_a_device(),
         Task::Parity => cases::parity(&build::dist()?),
@@ -106,6 +120,7 @@ fn run(task: Task) -> Result<()> {
         Task::Sanitize => sanitize::run(&build::dist()?),
         Task::ReportPage => report_page::run(),
         Task::Bench { which } => bench::run(which, &build::dist()?),
+        Task::Components => components::build().map(|folder| println!("{}", folder.display())),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),
     }
@@ -113,6 +128,7 @@ fn run(task: Task) -> Result<()> {
 
 fn test() -> Result<()> {
     build::dist()?;
+    components::build()?;
     build::cargo(&["test", "--release", "--workspace", "--locked"])
 }
 

@@ -2,6 +2,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that fails says so by panicking"))]
 
 mod cache;
+#[cfg(feature = "cranelift")]
+mod compile;
 mod convolution;
 mod doctor;
 mod drive;
@@ -59,6 +61,9 @@ enum Verb {
     Doctor(doctor::Options),
     /// Look after the disk cache: count, check, prune, ship.
     Cache(cache::Options),
+    /// Compile a translator into the disk cache, for processes that cannot, or should not at their first call.
+    #[cfg(feature = "cranelift")]
+    Compile(compile::Options),
     /// Show what became of a job's calls, from the statistics files of its processes.
     Report(report::Options),
     /// Make a corpus of what a program asked for, from its statistics files or JSON traces.
@@ -73,6 +78,7 @@ fn main() -> ExitCode {
     // Rust ignores SIGPIPE, and then printing into a closed pipe (`… | head`) panics; end quietly instead, as other tools do.
     // SAFETY: sets a disposition that the system provides; there is one thread.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    end_quietly_when_output_fails();
     let result = match Arguments::parse().verb {
         Verb::Drive(options) => drive::run(&options),
         Verb::Translate(options) => translate::run(&options),
@@ -80,6 +86,8 @@ fn main() -> ExitCode {
         Verb::Uninstall(options) => install::remove(&options),
         Verb::Doctor(options) => doctor::run(&options),
         Verb::Cache(options) => cache::run(&options),
+        #[cfg(feature = "cranelift")]
+        Verb::Compile(options) => compile::run(&options),
         Verb::Report(options) => report::run(&options),
         Verb::Record(options) => record::run(&options),
         Verb::Replay(options) => replay::run(&options),
@@ -92,4 +100,18 @@ fn main() -> ExitCode {
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }
+}
+
+/// What is printed may find no room (`… > /dev/full`): that ends the tool with one line, like any other error, and is no panic of ours.
+fn end_quietly_when_output_fails() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        match panic.payload_as_str().and_then(|text| text.strip_prefix("failed printing to stdout: ")) {
+            Some(why) => {
+                eprintln!("hipdnn-shim: standard output: {why}");
+                std::process::exit(1);
+            }
+            None => usual(panic),
+        }
+    }));
 }

@@ -13,6 +13,8 @@ use cap_std::{
 };
 use thiserror::Error;
 
+use crate::files;
+
 /// Only the owner may enter.
 const PRIVATE_FOLDER: u32 = 0o700;
 /// Only the owner may read.
@@ -49,6 +51,8 @@ impl Folder {
         if create && !path.exists() {
             std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), PRIVATE_FOLDER).create(path)?;
         }
+        // Without a slash at the end, behind which the system would look at where a link leads.
+        let path = &path.components().collect::<PathBuf>();
         if std::fs::symlink_metadata(path)?.is_symlink() {
             return Err(FolderError::Link);
         }
@@ -102,6 +106,7 @@ impl Folder {
 
     /// Writes a new file, which nobody sees half of, and moves it to its place in another folder, over whatever is there.
     pub fn publish(&self, temporary: &str, bytes: &[u8], target: &Self, name: &str) -> io::Result<()> {
+        files::may_have(bytes.len())?;
         let written = self.create(temporary).and_then(|mut file| file.write_all(bytes));
         let moved = written.and_then(|()| self.put(temporary, target, name));
         if moved.is_err() {
@@ -184,7 +189,10 @@ mod tests {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, PRIVATE_FOLDER);
         let link = temporary.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(matches!(Folder::open_root(&link, true), Err(FolderError::Link)));
+        let with_slash = PathBuf::from(format!("{}/", link.display()));
+        for link in [&link, &with_slash] {
+            assert!(matches!(Folder::open_root(link, true), Err(FolderError::Link)), "{}", link.display());
+        }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
         assert!(matches!(Folder::open_root(&path, true), Err(FolderError::Mode(0o777))));
         std::fs::write(temporary.path().join("file"), "").unwrap();

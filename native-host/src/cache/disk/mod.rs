@@ -16,6 +16,7 @@ use std::{
 };
 
 pub use room::Usage;
+use serde::{Deserialize, Serialize};
 
 use self::folder::{Folder, FolderError};
 use super::{EntryKey, Kind};
@@ -33,24 +34,54 @@ const LEFTOVER: Duration = Duration::from_secs(3600);
 const TOUCH: Duration = Duration::from_secs(24 * 3600);
 /// After so many written entries, room is looked after again.
 const ROOM_EVERY: u64 = 256;
+/// The same after this share of all room was written.
+const ROOM_SHARE: u64 = 16;
 /// After failures to write, at most so many writes are left out before the next attempt.
 const MAX_SKIPPED: u64 = 1024;
 
-/// What the disk cache did in this process.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// Entries that were found.
-    pub hits: AtomicU64,
-    /// Keys that had none.
-    pub misses: AtomicU64,
-    /// Files that were there and were no entry of their key.
-    pub damaged: AtomicU64,
-    /// Entries that were written.
-    pub written: AtomicU64,
-    /// Attempts to write that failed.
-    pub failed: AtomicU64,
-    /// Entries that were not written because earlier ones could not be.
-    pub skipped: AtomicU64,
+macro_rules! counters {
+    ($($name:ident $meaning:literal;)*) => {
+        /// What the disk cache does in this process.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $(#[doc = $meaning] pub $name: AtomicU64,)*
+        }
+
+        /// What it did.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct DiskCounts {
+            $(#[doc = $meaning] pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// As they are now.
+            pub fn counts(&self) -> DiskCounts {
+                DiskCounts { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+
+        impl DiskCounts {
+            /// Every count: its name, what it counts, and how many.
+            pub fn each(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((stringify!($name), $meaning, self.$name),)*]
+            }
+
+            /// Adds those of another process.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+counters! {
+    hits "entries that were found";
+    misses "keys that had none";
+    damaged "files that were there and no entry of their key";
+    written "entries that were written";
+    failed "attempts to write that failed";
+    skipped "entries that were not written because earlier ones could not be";
 }
 
 /// A cache on disk: a folder that is written, unless it is only read, and perhaps one below it that is only read.
@@ -60,6 +91,8 @@ pub struct Disk {
     writes: bool,
     max_bytes: u64,
     back_off: Mutex<BackOff>,
+    /// Bytes written since room was looked after.
+    unlooked: AtomicU64,
     /// What it did.
     pub counters: Counters,
 }
@@ -140,7 +173,14 @@ impl Disk {
         writes &= first.is_some();
         let below = options.below.as_deref().and_then(|path| usable(Layer::open(path, false), path, CACHE_BELOW));
         let layers: Vec<Layer> = first.into_iter().chain(below).collect();
-        let disk = Self { layers, writes, max_bytes: options.max_bytes, back_off: Mutex::default(), counters: Counters::default() };
+        let disk = Self {
+            layers,
+            writes,
+            max_bytes: options.max_bytes,
+            back_off: Mutex::default(),
+            unlooked: AtomicU64::new(0),
+            counters: Counters::default(),
+        };
         (!disk.layers.is_empty()).then_some(disk)
     }
 
@@ -187,7 +227,10 @@ impl Disk {
         self.note(written.is_ok());
         match written {
             Ok(()) => {
-                if self.counters.written.fetch_add(1, Ordering::Relaxed).is_multiple_of(ROOM_EVERY) {
+                let entries = self.counters.written.fetch_add(1, Ordering::Relaxed);
+                let bytes = self.unlooked.fetch_add(file.len() as u64, Ordering::Relaxed) + file.len() as u64;
+                if entries.is_multiple_of(ROOM_EVERY) || bytes > self.max_bytes / ROOM_SHARE {
+                    self.unlooked.store(0, Ordering::Relaxed);
                     self.look_after_room(layer);
                 }
                 Ok(())

@@ -107,9 +107,9 @@ fn prune(layer: &Layer, max_bytes: u64) -> io::Result<Usage> {
     prune_entries(layer, Some(max_bytes))
 }
 
-/// Down to so many bytes, or to nothing.
+/// Down to so many bytes, or to nothing. What cannot be removed keeps nothing else; the first error is answered.
 fn prune_entries(layer: &Layer, max_bytes: Option<u64>) -> io::Result<Usage> {
-    let mut gone = Usage::default();
+    let (mut gone, mut failed) = (Usage::default(), None);
     let mut files = files(layer)?;
     let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
     files.sort_by_key(|file| Reverse(file.unused));
@@ -118,13 +118,17 @@ fn prune_entries(layer: &Layer, max_bytes: Option<u64>) -> io::Result<Usage> {
             break;
         }
         bytes -= file.bytes;
-        // Another process may have been faster.
-        if file.folder.remove(&file.name).is_ok() {
-            gone.entries += 1;
-            gone.bytes += file.bytes;
+        match file.folder.remove(&file.name) {
+            Ok(()) => {
+                gone.entries += 1;
+                gone.bytes += file.bytes;
+            }
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
-    Ok(gone)
+    failed.map_or(Ok(gone), Err)
 }
 
 fn remove_leftovers(temporary: &Folder, older: Duration) -> io::Result<()> {

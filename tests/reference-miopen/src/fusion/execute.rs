@@ -49,7 +49,7 @@ impl Execution<'_> {
                 (_, argument) => stages.push(stage(operation, argument)?),
             }
         }
-        Ok(Chain { source, stages, output: memory(self.y.0, self.y.1)? })
+        Ok(Chain { source, stages, output: memory(self.y.0, self.y.1)?, scale: Scale::PLAIN })
     }
 }
 

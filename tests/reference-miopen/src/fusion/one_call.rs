@@ -75,6 +75,6 @@ pub fn miopenConvolutionBiasActivationForward(
     let mut stages = Vec::from_iter(add_other(&z_desc, z, out, factor(alpha2, out))?);
     stages.push(add_bias(bias_desc.get()?, bias, out)?);
     stages.push(Stage::Apply(curve(activation.mode, activation.parameters)?));
-    let chain = Chain { source: Source::Convolution(convolution), stages, output: in_memory(out, y)? };
+    let chain = Chain { source: Source::Convolution(convolution), stages, output: in_memory(out, y)?, scale: Scale::PLAIN };
     handle.queue(move || chain.run())
 }

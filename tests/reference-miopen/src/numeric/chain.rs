@@ -100,6 +100,8 @@ pub struct Chain {
     pub source: Source,
     pub stages: Vec<Stage>,
     pub output: Tensor,
+    /// Of the last stage's result, and of what the output had before.
+    pub scale: Scale,
 }
 
 impl Chain {
@@ -117,7 +119,7 @@ impl Chain {
                 for c in channels {
                     source.read_row(n, [c, d, h], &mut row);
                     self.stages.iter().for_each(|stage| stage.apply([n, c, d, h], &mut row, &mut other));
-                    self.output.write_row(n, [c, d, h], &row, Scale::PLAIN);
+                    self.output.write_row(n, [c, d, h], &row, self.scale);
                 }
             }
         }

@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// Where the cache is, by option or environment.
-fn place(dir: Option<PathBuf>) -> Result<Place> {
+pub fn place(dir: Option<PathBuf>) -> Result<Place> {
     let settings = Settings::from_process();
     settings.warnings.iter().for_each(|warning| eprintln!("hipdnn-shim: {warning}"));
     let place = match settings.cache {
@@ -98,7 +98,8 @@ fn place(dir: Option<PathBuf>) -> Result<Place> {
     }
 }
 
-fn open(place: &Place, writes: bool) -> Result<Disk> {
+/// Opens it, with an error where a program would do without.
+pub fn open(place: &Place, writes: bool) -> Result<Disk> {
     let mut why = None;
     let disk = Disk::open(&Place { writes, ..place.clone() }, |line| why = Some(line));
     match (disk, why) {
@@ -139,7 +140,7 @@ fn verify(place: &Place, remove: bool) -> Result<ExitCode> {
     for (kind, name, error) in &damaged {
         println!("{}/{name}: {error}", kind.folder());
         if remove {
-            disk.remove(*kind, name)?;
+            disk.remove(*kind, name).with_context(|| place.path.join(kind.folder()).join(name).display().to_string())?;
         }
     }
     println!(

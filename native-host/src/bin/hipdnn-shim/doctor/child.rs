@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
@@ -19,6 +19,10 @@ use super::{
 
 /// A stage that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How often it is looked whether the child has ended.
+const LOOK: Duration = Duration::from_millis(250);
+/// The longest line of the child's; a library may print for ever.
+const LONGEST_LINE: u64 = 16 << 20;
 /// How much of what libraries print to standard error is kept.
 const LAST_WORDS: u64 = 64 << 10;
 
@@ -67,15 +71,26 @@ fn run(stages: &[Stage], shim: Option<&Path>, probed: &mut Probed) -> Result<Opt
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("starting the probe")?;
     let (lines, last_words) = listen(&mut child)?;
     let (mut current, mut done, mut hung) = (stages[0], false, false);
+    let (mut heard, mut ended) = (Instant::now(), false);
     loop {
-        match lines.recv_timeout(PATIENCE) {
-            Ok(Line::Begin(stage)) => current = stage,
-            Ok(line) => done |= note(line, probed),
+        match lines.recv_timeout(LOOK) {
+            Ok(line) => {
+                heard = Instant::now();
+                match line {
+                    Line::Begin(stage) => current = stage,
+                    line => done |= note(line, probed),
+                }
+            }
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            // A library's own children may keep the pipe open when the child has ended and nothing more comes.
+            Err(mpsc::RecvTimeoutError::Timeout) if ended => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                hung = true;
-                child.kill()?;
-                break;
+                ended = child.try_wait()?.is_some();
+                hung = !ended && heard.elapsed() >= PATIENCE;
+                if hung {
+                    child.kill()?;
+                    break;
+                }
             }
         }
     }
@@ -95,8 +110,10 @@ fn listen(child: &mut Child) -> Result<(mpsc::Receiver<Line>, mpsc::Receiver<Str
     let (out, err) = (child.stdout.take().context("a pipe")?, child.stderr.take().context("a pipe")?);
     let (to_lines, lines) = mpsc::channel();
     thread::spawn(move || {
-        for line in BufReader::new(out).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line).into_owned();
+        let (mut out, mut line) = (BufReader::new(out), Vec::new());
+        // A line that is too long comes in pieces, none of which is one of ours.
+        while (&mut out).take(LONGEST_LINE).read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            let line = String::from_utf8_lossy(&std::mem::take(&mut line)).trim_end_matches('\n').to_string();
             let line = line.strip_prefix(MARK).and_then(|line| serde_json::from_str(line).ok());
             if line.is_some_and(|line| to_lines.send(line).is_err()) {
                 break;

@@ -12,9 +12,6 @@ use super::{
     report::{Forwarding, Variable},
 };
 
-/// What a variable that chooses another translator is called. This build reads none.
-pub const TRANSLATOR: &str = "MIOPEN_HIPDNN_TRANSLATOR";
-
 /// An environment: this process's, or another one's.
 pub struct Environment {
     /// Names and values.
@@ -74,7 +71,7 @@ fn of_variable(warning: &str) -> &str {
 /// Whether it has one of our names, but none that is read.
 fn is_meant_for_us(name: &str) -> bool {
     let ours = name.starts_with("MIOPEN_HIPDNN_") || (name.starts_with("MIOPEN_") && name.ends_with("_HIPDNN_FOR"));
-    ours && name != TRANSLATOR && VARIABLES.iter().all(|variable| variable.name != name)
+    ours && VARIABLES.iter().all(|variable| variable.name != name)
 }
 
 /// Whether anything is forwarded, and what.

@@ -27,7 +27,8 @@ pub struct Notes {
 impl Notes {
     /// Those of a file; `None` if it cannot be read, or is no ELF file of this machine's kind.
     pub fn read(path: &Path) -> Option<Self> {
-        let data = ReadCache::new(File::open(path).ok()?);
+        // Others (devices, pipes) may never end.
+        let data = ReadCache::new(path.is_file().then(|| File::open(path).ok()).flatten()?);
         let header = FileHeader64::<LE>::parse(&data).ok()?;
         let mut notes = Self::default();
         for segment in header.program_headers(LE, &data).ok()? {
@@ -79,7 +80,8 @@ impl Kind {
         if Notes::read(path).is_some_and(|notes| notes.shim.is_some()) {
             return Self::Shim;
         }
-        std::fs::read(path).ok().and_then(|data| Face::of(&data).ok()).map_or(Self::Other, |face| Self::by_face(&face))
+        let data = path.is_file().then(|| std::fs::read(path).ok()).flatten();
+        data.and_then(|data| Face::of(&data).ok()).map_or(Self::Other, |face| Self::by_face(&face))
     }
 
     fn by_face(face: &Face) -> Self {

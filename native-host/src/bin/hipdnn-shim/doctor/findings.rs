@@ -164,6 +164,9 @@ kinds! {
     TranslatorUnusable "translator.unusable" (WhenForwarding)
         "every call goes to native"
         "reinstall the shim";
+    TranslatorRefused "translator.refused" (WhenForwarding)
+        "every call goes to native, since MIOPEN_HIPDNN_TRANSLATOR_REQUIRED is on"
+        "correct MIOPEN_HIPDNN_TRANSLATOR or its digest; try the file with hipdnn-shim rules --translator FILE";
     TranslatorOverride "translator.override" (Always(Warning))
         "the built-in translator is used instead"
         "correct MIOPEN_HIPDNN_TRANSLATOR, or unset it";

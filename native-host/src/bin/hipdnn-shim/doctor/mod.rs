@@ -88,7 +88,7 @@ fn examine(named: Option<&Path>) -> Result<Report> {
     if let Some(chosen) = &mut probed.hip.chosen {
         chosen.facts.program = probed.program.clone();
     }
-    let (translator, cache) = (translator::translator(), cache::cache(&settings));
+    let (translator, cache) = (translator::translator(&settings), cache::cache(&settings));
 
     let on = forwarding.on;
     let (native, hip, hipdnn) = (probed.native.path(), probed.hip.path(), probed.hipdnn.path());
@@ -105,7 +105,7 @@ fn examine(named: Option<&Path>) -> Result<Report> {
     found.extend(judge::mixed(&libraries, &probed.mapped, on));
     found.extend(judge::native_of_another_release(&probed.native, probed.program.as_deref(), on));
     found.extend(cache::judge(&cache, on));
-    found.extend(translator::judge(&translator, &environment, on));
+    found.extend(translator::judge(&translator, &settings, on));
     findings::sort(&mut found);
     Ok(Report {
         version: hipdnn_host::VERSION,

@@ -223,6 +223,8 @@ pub struct Translator {
     pub contracts: Vec<String>,
     /// Where it is from.
     pub source: String,
+    /// Why the one that was asked for is not used.
+    pub refused: Option<String>,
     /// Why it cannot be used.
     pub error: Option<String>,
 }

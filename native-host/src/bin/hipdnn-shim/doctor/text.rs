@@ -8,6 +8,8 @@ use super::{
     report::{Cache, Chosen, Hip, Hipdnn, Library, MappedMiopen, Native, Process, Report, Shim, Variable},
 };
 
+use crate::report::shown::visible;
+
 const WIDTH: usize = 80;
 const LABEL: usize = 12;
 
@@ -20,7 +22,7 @@ impl Page {
     fn entry(&mut self, label: &str, lines: impl IntoIterator<Item = String>) {
         let mut label = label;
         for line in lines {
-            for (row, text) in wrapped(&line, WIDTH - LABEL).into_iter().enumerate() {
+            for (row, text) in wrapped(&visible(&line), WIDTH - LABEL).into_iter().enumerate() {
                 let text = if row == 0 { text } else { format!("  {text}") };
                 self.0.push_str(&format!("{label:LABEL$}{text}\n"));
                 label = "";
@@ -164,17 +166,19 @@ fn hipdnn(hipdnn: &Hipdnn) -> Vec<String> {
 
 fn translator(report: &Report) -> Vec<String> {
     let translator = &report.translator;
-    if let Some(error) = &translator.error {
+    let refused = translator.refused.as_ref().map(|reason| format!("the one that was asked for is refused: {reason}"));
+    if let Some(error) = translator.error.as_ref().or(refused.as_ref().filter(|_| translator.name.is_none())) {
         return vec![format!("none: {error}")];
     }
     // Enough to compare by eye; the document has all of it.
     let digest = translator.sha256.as_deref().and_then(|digest| digest.get(..16)).unwrap_or_default();
     let contracts: Vec<&str> = translator.contracts.iter().map(|contract| contract.rsplit('/').next().unwrap_or(contract)).collect();
     let name = [translator.name.as_deref(), translator.version.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    vec![
+    let lines = [
         format!("{name}, {}: {}", translator.source, translator.families.join(", ")),
         format!("sha256 {digest}...; contract {}", contracts.join(" ")),
-    ]
+    ];
+    lines.into_iter().chain(refused).collect()
 }
 
 fn cache(cache: &Cache) -> Vec<String> {
@@ -187,7 +191,8 @@ fn cache(cache: &Cache) -> Vec<String> {
     };
     let room = cache.max_bytes.map(|bytes| format!("; at most {} MiB", bytes >> 20)).unwrap_or_default();
     let below = cache.below.iter().map(|path| format!("and {}, only read", path.display()));
-    [path.display().to_string(), format!("{mode}{room}")].into_iter().chain(below).collect()
+    let not_kept = "what it cannot keep: MIOpen's engine of hipDNN searches at its first execution, in every process".to_string();
+    [path.display().to_string(), format!("{mode}{room}")].into_iter().chain(below).chain([not_kept]).collect()
 }
 
 fn environment(variables: &[Variable]) -> Vec<String> {

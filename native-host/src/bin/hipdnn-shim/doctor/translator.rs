@@ -1,30 +1,50 @@
-//! Who translates: the built-in component, as it says itself, and what was asked for instead of it.
+//! Who translates: the built-in component, or the one that was asked for instead, as they say themselves.
 
-use std::{fs, path::Path};
-
-use hipdnn_host::{component, identity};
+use hipdnn_host::{
+    component::{self, Translator},
+    environment::{Settings, TRANSLATOR},
+    identity::hexadecimal,
+    translator::{Source, Wanted},
+};
 
 use super::{
-    environment::{Environment, TRANSLATOR},
     findings::{Finding, Kind},
     report,
 };
-use crate::rules;
 
-/// The one that would be used.
-pub fn translator() -> report::Translator {
-    let mut found = report::Translator { source: "built in".into(), contracts: contracts(component::EMBEDDED), ..Default::default() };
-    match component::Translator::embedded() {
-        Ok(translator) => {
-            let description = translator.description();
-            found.name = Some(description.name.clone());
-            found.version = Some(description.version.clone());
-            found.sha256 = Some(identity::hexadecimal(translator.digest()));
-            found.families = description.families.clone();
-        }
-        Err(error) => found.error = Some(error.to_string()),
+/// The one that would be used, and why the one that was asked for would not.
+pub fn translator(settings: &Settings) -> report::Translator {
+    let refused = match settings.translator.as_ref().map(brought) {
+        None => None,
+        Some(Ok(found)) => return found,
+        Some(Err(reason)) => Some(reason),
+    };
+    if refused.is_some() && settings.translator.as_ref().is_some_and(|wanted| wanted.required) {
+        return report::Translator { source: "none".into(), refused, ..Default::default() };
     }
-    found
+    let found = report::Translator { source: "built in".into(), contracts: contracts(component::EMBEDDED), refused, ..Default::default() };
+    match Translator::embedded() {
+        Ok(translator) => described(found, &translator),
+        Err(error) => report::Translator { error: Some(error.to_string()), ..found },
+    }
+}
+
+fn brought(wanted: &Wanted) -> Result<report::Translator, String> {
+    let source = Source::read(wanted)?;
+    let translator = source.try_out()?;
+    let contracts = contracts(source.bytes());
+    Ok(described(report::Translator { source: wanted.path.display().to_string(), contracts, ..Default::default() }, &translator))
+}
+
+fn described(found: report::Translator, translator: &Translator) -> report::Translator {
+    let description = translator.description();
+    report::Translator {
+        name: Some(description.name.clone()),
+        version: Some(description.version.clone()),
+        sha256: Some(hexadecimal(translator.digest())),
+        families: description.families.clone(),
+        ..found
+    }
 }
 
 /// The versions of the contract's interfaces that a component exports.
@@ -39,25 +59,11 @@ fn contracts(_: &[u8]) -> Vec<String> {
 }
 
 /// What is wrong with it, and with what was asked for.
-pub fn judge(translator: &report::Translator, environment: &Environment, forwarding: bool) -> Vec<Finding> {
+pub fn judge(translator: &report::Translator, settings: &Settings, forwarding: bool) -> Vec<Finding> {
     let unusable = translator.error.as_ref().map(|error| Kind::TranslatorUnusable.found(forwarding, error.clone()));
-    let asked = environment.get(TRANSLATOR).filter(|value| !value.is_empty());
-    let asked = asked.map(|file| {
-        let state = override_state(Path::new(&file));
-        let file = Path::new(&file).display();
-        Kind::TranslatorOverride
-            .found(forwarding, format!("{TRANSLATOR}={file}: {state}, and this version reads no translator from a file"))
+    let refused = settings.translator.as_ref().zip(translator.refused.as_ref()).map(|(wanted, reason)| {
+        let kind = if wanted.required { Kind::TranslatorRefused } else { Kind::TranslatorOverride };
+        kind.found(forwarding, format!("{TRANSLATOR}={} is refused: {reason}", wanted.path.display()))
     });
-    unusable.into_iter().chain(asked).collect()
-}
-
-/// What a file is that should be a translator.
-fn override_state(file: &Path) -> String {
-    match fs::read(file) {
-        Err(error) => format!("the file cannot be read ({error})"),
-        Ok(_) => match rules::load(Some(file)) {
-            Ok(translator) => format!("it is {} {}", translator.description().name, translator.description().version),
-            Err(error) => format!("{error:#}"),
-        },
-    }
+    unusable.into_iter().chain(refused).collect()
 }

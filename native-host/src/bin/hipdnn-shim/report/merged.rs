@@ -6,6 +6,7 @@ use std::{
 };
 
 use hipdnn_host::{
+    cache::disk::DiskCounts,
     census::{Counters, Levels},
     component::Translator,
     phases::{Histogram, PhaseHistograms},
@@ -30,6 +31,10 @@ pub struct Report {
     pub fixes: Vec<Fix>,
     /// Problems of failed calls.
     pub failures: Vec<Problem>,
+    /// Problems whose results native's differ from.
+    pub mismatches: Vec<Problem>,
+    /// What the disk caches of all processes did.
+    pub disk: DiskCounts,
     /// Entry points with problems, what took most time first.
     pub problems: Vec<Problem>,
     /// Calls whose problem was not remembered.
@@ -128,6 +133,8 @@ impl Report {
     /// Of these processes.
     pub fn of(job: &[(PathBuf, Stats)], left_out: &[String]) -> Self {
         let mut calls: BTreeMap<&str, Counters> = BTreeMap::new();
+        let mut disk = DiskCounts::default();
+        job.iter().filter_map(|(_, stats)| stats.cache.as_ref()).for_each(|counts| disk.add(counts));
         let (mut members, mut components, mut reasons) = (Vec::new(), BTreeSet::new(), reasons_of_this_build());
         for (path, stats) in job {
             let mut total = Counters::default();
@@ -150,6 +157,8 @@ impl Report {
             format_version: 1,
             fixes: fixes(&calls, &total, &problems, &reasons),
             failures: problems.iter().filter(|problem| problem.counters.failed > 0).cloned().collect(),
+            mismatches: problems.iter().filter(|problem| problem.counters.mismatched > 0).cloned().collect(),
+            disk,
             not_told_apart: total.calls().saturating_sub(told_apart),
             total,
             calls,
@@ -193,7 +202,8 @@ fn reasons_of_this_build() -> HashMap<String, String> {
 fn components_of(stats: &Stats) -> Vec<String> {
     let translator = stats.translator.as_ref().map(|t| {
         let digest: String = t.sha256.chars().take(12).collect();
-        format!("translator {} {} ({digest})", t.name, t.version)
+        let faults = if t.faults == 0 { String::new() } else { format!(", failed {} times", t.faults) };
+        format!("translator {} {} ({digest}){faults}", t.name, t.version)
     });
     let backend = stats.backend.as_ref().map(|b| format!("hipDNN {} ({})", b.version, b.library));
     let hip = stats.backend.as_ref().map(|b| format!("HIP {}", b.hip));
@@ -298,11 +308,14 @@ pub mod tests {
     /// Statistics of a process with a served, a declined and a failed problem, and strings of the caller's.
     pub fn sample(pid: u32, name: &str) -> Stats {
         let mut stats = empty();
+        stats.cache = Some(DiskCounts { hits: 4, damaged: 1, ..DiskCounts::default() });
         stats.process = Process { pid, host: name.into(), program: name.into(), rank: Some(pid), began_ms: 1, written_ms: 2 };
         let mut declined = counted(&[(Ending::Declined("rule.small"), 3), (Ending::Declined(name), 50)]);
         declined.native_took(Ending::Declined(name), Duration::from_millis(2));
         let served = counted(&[(Ending::Served, 4000), (Ending::Served, 20), (Ending::Served, 21)]);
-        let failed = counted(&[(Ending::Failed, 9)]);
+        let mut failed = counted(&[(Ending::Failed, 9)]);
+        failed.count_verified(true);
+        failed.count_verified(false);
         let parts = [("miopenA", 1, served), ("miopenA", 2, declined), (name, 3, failed)];
         for (call, length, counters) in parts {
             stats.calls.entry(call.into()).or_default().add(&counters);
@@ -324,7 +337,8 @@ pub mod tests {
         assert_eq!(coverage(&report.total), Some(0.5));
         assert_eq!(report.calls[0].0, "miopenA");
         assert_eq!(report.components, ["hipdnn-shim 0"]);
-        assert_eq!(report.failures.len(), 1);
+        assert_eq!((report.failures.len(), report.mismatches.len()), (1, 1));
+        assert_eq!((report.disk.hits, report.disk.damaged), (8, 2));
         let alone = Report::of(&job[..1], &[]);
         assert_eq!(alone.total.served * 2, report.total.served);
     }

@@ -2,6 +2,7 @@
 //! Text of others goes through [`Html::text`], and nothing else makes it part of the page.
 
 use hipdnn_host::{
+    cache::disk::DiskCounts,
     census::Counters,
     identity::hexadecimal,
     phases::{BUCKETS, Histogram, Phase},
@@ -202,7 +203,7 @@ fn summary(report: &Report) -> Html {
         concat!(
             "<section id=\"coverage\" data-served=\"{}\" data-calls=\"{}\"><h2 class=\"soft\">Coverage</h2><div class=\"lead\"><div>",
             "<div class=\"figure\">{}</div><p class=\"soft\">of the calls hipDNN could have had</p></div><div>{}<ul class=\"legend\">{}</ul></div></div>",
-            "<div class=\"tiles\">{}</div>{}{}</section>"
+            "<div class=\"tiles\">{}</div>{}{}{}</section>"
         ),
         number(total.served),
         number(total.calls()),
@@ -210,8 +211,27 @@ fn summary(report: &Report) -> Html {
         stack(total),
         Html::join(legend),
         Html::join(tiles.map(tile)),
+        verification(report),
         failures(report),
         left_out(report),
+    )
+}
+
+fn verification(report: &Report) -> Html {
+    let (verified, mismatched) = (report.total.verified, report.total.mismatched);
+    if verified == 0 {
+        return Html::default();
+    }
+    if mismatched == 0 {
+        return html!("<p class=\"soft\">{} results were compared with native's; all agree.</p>", counted(verified));
+    }
+    let problem =
+        |problem: &Problem| html!("<li>{} × {}: {}</li>", counted(problem.counters.mismatched), code(&problem.call), code(&problem.text));
+    html!(
+        "<div class=\"alarm\"><b>{} of {} compared results differ from native's.</b><details open><summary>problems</summary><ul>{}</ul></details></div>",
+        counted(mismatched),
+        counted(verified),
+        Html::join(report.mismatches.iter().take(BEHIND_A_RULE).map(problem)),
     )
 }
 
@@ -600,7 +620,11 @@ fn caches(report: &Report) -> Html {
     let legend = [("served", "in memory"), ("native", "on disk"), ("declined", "built")];
     let legend = legend.map(|(class, words)| html!("<li><i class=\"{}\"></i>{}</li>", Html::raw(class), Html::raw(words)));
     let legend = html!("<ul class=\"legend\">{}</ul>", Html::join(legend));
-    section("caches", "Caches", hint, html!("{}{}", table("caches", "Caches", COLUMNS, rows), legend))
+    let done = report.disk.each().into_iter().filter(|(.., count)| *count > 0);
+    let done = done.map(|(_, meaning, count)| html!("<li>{} {}</li>", counted(count), Html::raw(meaning)));
+    let disk = html!("<p class=\"soft\">On disk:</p><ul class=\"legend\">{}</ul>", Html::join(done));
+    let disk = if report.disk == DiskCounts::default() { Html::default() } else { disk };
+    section("caches", "Caches", hint, html!("{}{}{}", table("caches", "Caches", COLUMNS, rows), legend, disk))
 }
 
 fn problems(report: &Report) -> Html {
@@ -756,6 +780,8 @@ mod tests {
             "data-ending=\"failed\" data-count=\"2\"",
             "data-temperature=\"warm\" data-count=\"6\"",
             "50.0 %",
+            "<b>2 of 4 compared results differ from native's.</b>",
+            "<li>8 entries that were found</li>",
         ] {
             assert!(page.contains(fact), "{fact}");
         }

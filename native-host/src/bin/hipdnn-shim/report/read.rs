@@ -140,6 +140,7 @@ pub mod tests {
             process: Process::default(),
             backend: None,
             translator: None,
+            cache: None,
             rules: BTreeMap::new(),
             calls: BTreeMap::new(),
             problems: Vec::new(),

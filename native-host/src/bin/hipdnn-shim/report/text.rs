@@ -78,6 +78,12 @@ fn summary(text: &mut Lines, report: &Report) {
         text.line(&format!("  {mark} {count:>14}  {words}"));
     }
     report.components.iter().for_each(|component| text.line(component));
+    if total.verified > 0 {
+        text.line(&format!("{} results were compared with native's, {} of them differ too much", total.verified, total.mismatched));
+    }
+    for problem in report.mismatches.iter().take(LISTED) {
+        text.wrapped(0, &format!("WRONG {} x {}: {}", problem.counters.mismatched, problem.call, problem.text));
+    }
     for problem in report.failures.iter().take(LISTED) {
         text.wrapped(0, &format!("FAILED {} x {}: {}", problem.counters.failed, problem.call, problem.text));
     }
@@ -151,6 +157,9 @@ fn caches(text: &mut Lines, report: &Report) {
     for (name, _, levels) in report.caches() {
         text.line(&format!("{name:<16}{:>12}{:>12}{:>12}", levels.memory, levels.disk, levels.built));
     }
+    for (_, meaning, count) in report.disk.each().into_iter().filter(|(.., count)| *count > 0) {
+        text.line(&format!("{count:>16} {meaning}"));
+    }
 }
 
 fn processes(text: &mut Lines, report: &Report) {
@@ -187,6 +196,9 @@ mod tests {
             "50.0 % of the calls",
             "#              3  served",
             "FAILED 1 x tame",
+            "2 results were compared with native's, 1 of them differ too much",
+            "WRONG 1 x tame",
+            "               1 files that were there and no entry of their key",
             "    1 calls, 2.05 ms of host time (50.0 µs in the shim, 2.00 ms in native)",
         ] {
             assert!(text.contains(line), "{line}: {text}");

@@ -1,13 +1,13 @@
-//! Version 1.0.0 of the contract. Frozen: a later version gets a module of its own; both convert to the host's newest types.
+//! Version 1.0.0 of the contract. Frozen: what a later version adds gets a module of its own; both convert to the host's newest types.
 //!
 //! Only conversions live here, field by field, without opinion.
 
-use wasmtime::{
-    Result, Store,
-    component::{Component, Linker},
-};
+use wasmtime::Store;
 
-use super::State;
+use super::{
+    State,
+    contract::{Found, guest},
+};
 use crate::{
     capabilities::Capabilities,
     data_type::DataType,
@@ -18,12 +18,7 @@ use crate::{
     },
 };
 
-#[allow(missing_docs, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
-mod bindings {
-    wasmtime::component::bindgen!({ path: "../wit/translator.wit", world: "translator" });
-}
-
-use bindings::exports::miopen_hipdnn::translator as wit;
+use super::bindings::exports::miopen_hipdnn::translator1_0_0 as wit;
 
 /// The export that every component of this version has; it may leave out families.
 pub const MANIFEST: &str = "miopen-hipdnn:translator/manifest@1.0.0";
@@ -37,28 +32,18 @@ pub struct Instance {
     fusion: Option<wit::fusion::Guest>,
 }
 
-/// The guest's side of an interface.
-macro_rules! guest {
-    ($interface:ident, $store:expr, $pre:expr, $instance:expr) => {
-        wit::$interface::GuestIndices::new($pre)?.load(&mut *$store, $instance)
-    };
-}
-
 impl Instance {
-    /// Instantiates a component that has [`MANIFEST`].
-    pub fn new(store: &mut Store<State>, component: &Component, linker: &Linker<State>) -> Result<Self> {
-        let pre = linker.instantiate_pre(component)?;
-        let instance = pre.instantiate(&mut *store)?;
-        let exported = |name: &str| component.get_export_index(None, name).is_some();
+    /// Finds the interfaces of a component that has [`MANIFEST`].
+    pub fn new(found: &mut Found<'_>) -> wasmtime::Result<Self> {
         Ok(Self {
-            manifest: guest!(manifest, store, &pre, &instance)?,
-            conv: exported(CONV).then(|| guest!(conv, store, &pre, &instance)).transpose()?,
-            fusion: exported(FUSION).then(|| guest!(fusion, store, &pre, &instance)).transpose()?,
+            manifest: guest!(wit::manifest, found)?,
+            conv: found.exports(CONV).then(|| guest!(wit::conv, found)).transpose()?,
+            fusion: found.exports(FUSION).then(|| guest!(wit::fusion, found)).transpose()?,
         })
     }
 
     /// What the component says about itself.
-    pub fn describe(&self, store: &mut Store<State>) -> Result<super::Description> {
+    pub fn describe(&self, store: &mut Store<State>) -> wasmtime::Result<super::Description> {
         let description = self.manifest.call_describe(store)?;
         let entries = |list: Vec<wit::manifest::Entry>| list.into_iter().map(|e| super::Entry { id: e.id, reason: e.reason }).collect();
         Ok(super::Description {
@@ -76,17 +61,22 @@ impl Instance {
         store: &mut Store<State>,
         problem: &Problem<'_>,
         capabilities: &Capabilities,
-    ) -> Result<Option<Result<graph::ReceivedGraph, graph::ReceivedDecline>>> {
+    ) -> wasmtime::Result<Option<Result<graph::ReceivedGraph, graph::ReceivedDecline>>> {
         let capabilities = capability_record(capabilities);
         let reply = match (problem, &self.conv, &self.fusion) {
             (Problem::Convolution(problem), Some(conv), _) => conv.call_translate(store, &convolution(problem), &capabilities)?,
             (Problem::Fusion(problem), _, Some(fusion)) => fusion.call_translate(store, &chain(problem), &capabilities)?,
-            (Problem::Convolution(_), None, _) | (Problem::Fusion(_), _, None) => return Ok(None),
+            (Problem::Convolution(_), None, _) | (Problem::Fusion(_), _, None) | (Problem::Activation(_), ..) => return Ok(None),
         };
-        Ok(Some(match reply {
-            Ok(translation) => Ok(received(translation)),
-            Err(decline) => Err(graph::ReceivedDecline { rule: decline.rule, message: decline.message }),
-        }))
+        Ok(Some(answer(reply)))
+    }
+}
+
+/// The reply to any problem.
+pub fn answer(reply: Result<wit::graph::Translation, wit::graph::Decline>) -> Result<graph::ReceivedGraph, graph::ReceivedDecline> {
+    match reply {
+        Ok(translation) => Ok(received(translation)),
+        Err(decline) => Err(graph::ReceivedDecline { rule: decline.rule, message: decline.message }),
     }
 }
 
@@ -133,7 +123,8 @@ fn layout(layout: TensorLayout) -> wit::graph::TensorLayout {
     }
 }
 
-fn tensor(tensor: &TensorDescriptor) -> wit::graph::TensorDescriptor {
+/// A descriptor.
+pub fn tensor(tensor: &TensorDescriptor) -> wit::graph::TensorDescriptor {
     wit::graph::TensorDescriptor {
         data_type: to_wit(tensor.data_type()),
         cast_type: tensor.cast_type().map(to_wit),
@@ -190,7 +181,8 @@ fn chain(problem: &FusionProblem<'_>) -> wit::fusion::Problem {
     }
 }
 
-fn scaling(scaling: Scaling) -> wit::fusion::Scaling {
+/// Scalars.
+pub fn scaling(scaling: Scaling) -> wit::fusion::Scaling {
     wit::fusion::Scaling { alpha: scaling.alpha, beta: scaling.beta }
 }
 
@@ -232,7 +224,8 @@ fn operation(operation: &FusedOperation<'_>) -> wit::fusion::Operation {
     }
 }
 
-fn activation_mode(mode: ActivationMode) -> wit::fusion::ActivationMode {
+/// A mode.
+pub fn activation_mode(mode: ActivationMode) -> wit::fusion::ActivationMode {
     use wit::fusion::ActivationMode as W;
     match mode {
         ActivationMode::PassThrough => W::PassThrough,
@@ -250,7 +243,8 @@ fn activation_mode(mode: ActivationMode) -> wit::fusion::ActivationMode {
     }
 }
 
-fn capability_record(capabilities: &Capabilities) -> wit::graph::Capabilities {
+/// What the backend can express.
+pub fn capability_record(capabilities: &Capabilities) -> wit::graph::Capabilities {
     wit::graph::Capabilities {
         backend_version: capabilities.backend_version.clone(),
         operations: capabilities.operations.clone(),

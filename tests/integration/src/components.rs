@@ -1,0 +1,129 @@
+//! Translators that are not the built-in one: those of `tests/components`, built by `cargo xtask components`, and files with them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+use wasm_encoder::{
+    CodeSection, Component, ComponentExportKind, ComponentImportSection, ComponentInstanceSection, ComponentTypeRef, ComponentTypeSection,
+    Function, FunctionSection, InstanceType, Module, ModuleSection, NestedComponentSection, TypeSection,
+};
+
+/// The bytes of a component.
+pub fn component(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/components").join(name).with_extension("wasm");
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `cargo xtask components`", path.display()))
+}
+
+/// A component of the project's tests that was built once and is kept as it is.
+pub fn fixture(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../components/fixtures").join(name).with_extension("wasm");
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The names of all that the hostile translator can do, as its bytes say.
+pub fn behaviours() -> Vec<String> {
+    named().into_iter().map(|(_, name)| name).collect()
+}
+
+/// The hostile translator that does one thing, by name; or by number, for those of manifests.
+pub fn hostile(behaviour: &str) -> Vec<u8> {
+    const MARK: &[u8] = b"hostile behaviour number: ";
+    let number = behaviour.parse().ok().or_else(|| named().into_iter().find(|(_, name)| name == behaviour).map(|(number, _)| number));
+    let number: u32 = number.unwrap_or_else(|| panic!("the hostile translator has no {behaviour}"));
+    let mut wasm = component("hostile");
+    let at = find(&wasm, MARK) + MARK.len();
+    wasm[at..at + 6].copy_from_slice(format!("{number:06}").as_bytes());
+    wasm
+}
+
+fn named() -> Vec<(u32, String)> {
+    const BEGIN: &[u8] = b"hostile behaviours:\n";
+    let wasm = component("hostile");
+    let list = &wasm[find(&wasm, BEGIN) + BEGIN.len()..];
+    let list = std::str::from_utf8(&list[..find(list, b"end of behaviours")]).expect("the list is text");
+    list.lines().filter_map(|line| line.split_once(' ')).map(|(number, name)| (number.parse().expect("a number"), name.into())).collect()
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> usize {
+    bytes.windows(wanted.len()).position(|window| window == wanted).expect("the component has it")
+}
+
+/// A translator in a file of its own.
+pub struct Brought {
+    folder: TempDir,
+}
+
+impl Brought {
+    /// Writes it.
+    pub fn new(wasm: &[u8]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("translator.wasm"), wasm).expect("writing a file");
+        Self { folder }
+    }
+
+    /// Its file.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("translator.wasm")
+    }
+}
+
+/// Components that nobody should compile, each with what is said of it.
+pub fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let with_module = |module: &Module| {
+        let mut component = Component::new();
+        component.section(&ModuleSection(module));
+        component.finish()
+    };
+    let mut importing = Component::new();
+    let mut imports = ComponentImportSection::new();
+    let mut types = ComponentTypeSection::new();
+    types.instance(&InstanceType::new());
+    imports.import("wasi:clocks/wall-clock@0.2.0", ComponentTypeRef::Instance(0));
+    importing.section(&types).section(&imports);
+    let (mut deep, mut wide) = (Component::new(), Component::new());
+    for _ in 0..8 {
+        let mut outer = Component::new();
+        outer.section(&NestedComponentSection(&deep));
+        deep = outer;
+    }
+    wide.section(&NestedComponentSection(&Component::new()));
+    let mut instances = ComponentInstanceSection::new();
+    (0..1000).for_each(|_| {
+        instances.instantiate(0, std::iter::empty::<(&str, ComponentExportKind, u32)>());
+    });
+    wide.section(&instances);
+    vec![
+        ("nothing", Vec::new(), ""),
+        ("no wasm", b"#!/bin/sh\n".to_vec(), ""),
+        ("core module", Module::new().finish(), "core module"),
+        ("cut off", component("hostile")[..5000].to_vec(), ""),
+        ("empty", Component::new().finish(), "exports nothing"),
+        ("imports", importing.finish(), "it imports wasi:clocks/wall-clock@0.2.0"),
+        ("many functions", with_module(&functions(10_000, 1)), "10000 functions"),
+        ("a huge function", with_module(&functions(1, 200_000)), "bytes in one function"),
+        ("too large", with_module(&functions(40, 30_000)), "more than 1048576 bytes"),
+        ("deep", deep.finish(), "levels of components"),
+        ("wide", wide.finish(), "1000 instances"),
+    ]
+}
+
+/// A module of so many functions, each with so many instructions.
+fn functions(count: u32, instructions: u32) -> Module {
+    let (mut types, mut functions, mut code) = (TypeSection::new(), FunctionSection::new(), CodeSection::new());
+    types.ty().function([], []);
+    for _ in 0..count {
+        functions.function(0);
+        let mut function = Function::new([]);
+        (0..instructions).for_each(|_| {
+            function.instructions().nop();
+        });
+        function.instructions().end();
+        code.function(&function);
+    }
+    let mut module = Module::new();
+    module.section(&types).section(&functions).section(&code);
+    module
+}
