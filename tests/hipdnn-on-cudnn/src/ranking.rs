@@ -10,8 +10,10 @@ use crate::{
     session::Device,
 };
 
-/// The most configurations of one heuristic, and knobs of one configuration, that are read.
+/// The most configurations of one heuristic that are read.
 const MOST: usize = 128;
+/// The most knobs of one configuration: there are as many types (`CUDNN_KNOB_TYPE_COUNTS`).
+const KNOBS: usize = 44;
 /// What cuDNN is asked, in order: what fits the problem best; what takes it at all.
 const MODES: [i32; 2] = [heuristic::A, heuristic::FALLBACK];
 /// `CUDNN_DATA_FLOAT`.
@@ -37,7 +39,7 @@ pub(crate) fn rank(graph: &Descriptor, lowered: &Lowered, device: &Device) -> Re
     let exact = exact(lowered);
     for mode in MODES {
         for configuration in proposals(graph, mode, device)? {
-            let engines = configuration.descriptors(attribute::ENGINECFG_ENGINE, kind::ENGINE, 1)?;
+            let engines = configuration.descriptors_unasked(attribute::ENGINECFG_ENGINE, kind::ENGINE, 1)?;
             let Some(engine) = engines.first() else { continue };
             let behavior = engine.enumerations(attribute::ENGINE_BEHAVIOR_NOTE, wire::BEHAVIOR_NOTE)?;
             if !suits(&engine.enumerations(attribute::ENGINE_NUMERICAL_NOTE, wire::NUMERICAL_NOTE)?, &behavior, exact) {
@@ -78,10 +80,10 @@ fn suits(numerical: &[i32], behavior: &[i32], exact: bool) -> bool {
 
 fn name(engine: &Descriptor, configuration: &Descriptor) -> Result<String, CudnnError> {
     let mut name = format!("CUDNN_ENGINE_{}", engine.int64(attribute::ENGINE_GLOBAL_INDEX)?);
-    for choice in configuration.descriptors(attribute::ENGINECFG_KNOB_CHOICES, kind::KNOB_CHOICE, MOST)? {
-        let knob = choice.enumerations(attribute::KNOB_CHOICE_KNOB_TYPE, wire::KNOB_TYPE)?;
+    for choice in configuration.descriptors_unasked(attribute::ENGINECFG_KNOB_CHOICES, kind::KNOB_CHOICE, KNOBS)? {
+        let knob = choice.enumeration(attribute::KNOB_CHOICE_KNOB_TYPE, wire::KNOB_TYPE)?;
         let value = choice.int64(attribute::KNOB_CHOICE_KNOB_VALUE)?;
-        name.push_str(&format!("_{}={value}", knob.first().copied().unwrap_or(-1)));
+        name.push_str(&format!("_{knob}={value}"));
     }
     Ok(name)
 }

@@ -156,6 +156,13 @@ impl Descriptor {
         Ok(value[0])
     }
 
+    /// One number of an enum.
+    pub fn enumeration(&self, number: i32, wire: i32) -> Result<i32, CudnnError> {
+        let mut value = [0i32];
+        self.get(number, wire, &mut value)?;
+        Ok(value[0])
+    }
+
     /// Numbers of an enum, at most 32.
     pub fn enumerations(&self, number: i32, wire: i32) -> Result<Vec<i32>, CudnnError> {
         let mut values = [0i32; 32];
@@ -173,10 +180,15 @@ impl Descriptor {
         Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
-    /// Other descriptors, of one kind: as many as there are, at most `most`. cuDNN fills descriptors that its caller made.
+    /// Other descriptors, of one kind: as many as cuDNN says that there are, at most `most`.
     pub fn descriptors(&self, number: i32, kind: i32, most: usize) -> Result<Vec<Descriptor>, CudnnError> {
         let count = self.get::<u8>(number, wire::BACKEND_DESCRIPTOR, &mut [])?.min(most);
-        let mut targets = (0..count).map(|_| Self::new(self.library, kind)).collect::<Result<Vec<_>, _>>()?;
+        self.descriptors_unasked(number, kind, count)
+    }
+
+    /// The same of attributes whose count cuDNN does not tell. It fills descriptors that its caller made.
+    pub fn descriptors_unasked(&self, number: i32, kind: i32, room: usize) -> Result<Vec<Descriptor>, CudnnError> {
+        let mut targets = (0..room).map(|_| Self::new(self.library, kind)).collect::<Result<Vec<_>, _>>()?;
         if targets.is_empty() {
             return Ok(targets);
         }
