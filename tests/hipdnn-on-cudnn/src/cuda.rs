@@ -269,10 +269,13 @@ pub struct Event {
 }
 
 impl Event {
-    /// Queues it.
-    pub fn record(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: both are live.
-        check(unsafe { (self.cuda.functions.event_record)(self.raw, stream.raw) })
+    /// Queues it on a `cudaStream_t`, which may be of another owner than [`Stream`].
+    ///
+    /// # Safety
+    /// The stream is live.
+    pub unsafe fn record(&self, stream: *mut c_void) -> Result<()> {
+        // SAFETY: by the contract of this function; the event is live.
+        check(unsafe { (self.cuda.functions.event_record)(self.raw, stream) })
     }
 
     /// Milliseconds of the device since another event; waits for this one.

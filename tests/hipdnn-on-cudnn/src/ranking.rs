@@ -6,7 +6,7 @@ use crate::{
         CudnnError, Descriptor,
         numbers::{attribute, behavior, behavior_of, heuristic, kind, numerical, wire},
     },
-    lower::Lowered,
+    lower::{Lowered, Operation},
     session::Device,
 };
 
@@ -28,15 +28,17 @@ pub(crate) struct Ranked {
     pub(crate) configuration: Descriptor,
 }
 
-/// What a graph is computed with at most.
-fn exact(lowered: &Lowered) -> bool {
-    lowered.tensors.iter().any(|tensor| tensor.data_type == FLOAT && !tensor.is_virtual && !tensor.by_value)
+/// Whether a graph sums products of floats. (Engines for pointwise operations say that they use tensor cores even where there is nothing to
+/// multiply.)
+fn sums_floats(lowered: &Lowered) -> bool {
+    let convolves = lowered.operations.iter().any(|operation| matches!(operation, Operation::Convolution { .. }));
+    convolves && lowered.tensors.iter().any(|tensor| tensor.data_type == FLOAT && !tensor.is_virtual && !tensor.by_value)
 }
 
 /// Asks cuDNN. None is no error.
 pub(crate) fn rank(graph: &Descriptor, lowered: &Lowered, device: &Device) -> Result<Vec<Ranked>, CudnnError> {
     let mut ranking: Vec<Ranked> = Vec::new();
-    let exact = exact(lowered);
+    let exact = sums_floats(lowered);
     for mode in MODES {
         for configuration in proposals(graph, mode, device)? {
             let engines = configuration.descriptors_unasked(attribute::ENGINECFG_ENGINE, kind::ENGINE, 1)?;

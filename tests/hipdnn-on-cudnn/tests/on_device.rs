@@ -153,6 +153,7 @@ impl Case {
     fn check_all_engines(&self, name: &str, most: f64) {
         let mut made = 0;
         let mut worst = (0.0f64, String::new());
+        let mut wrong = Vec::new();
         for Proposal { engine, configuration, .. } in proposals(&self.graph) {
             let plan = unfinalized_plan(&configuration);
             if plan.finalize() != OK {
@@ -160,9 +161,12 @@ impl Case {
             }
             made += 1;
             let error = self.error_of(&plan);
-            assert!(error <= most, "{name}: {engine}: error {error:e}, at most {most:e}");
+            if !(error <= most) {
+                wrong.push(format!("{engine}: error {error:e}"));
+            }
             worst = if error >= worst.0 { (error, engine) } else { worst };
         }
+        assert!(wrong.is_empty(), "{name}: {} of {made} engines are wrong by more than {most:e}: {wrong:?}", wrong.len());
         assert!(made > 0, "{name}: no plan");
         println!("{name}: {made} engines, worst error {:.1e} ({})", worst.0, worst.1);
     }
@@ -238,10 +242,10 @@ fn convolutions_of_every_form() {
 #[test]
 fn bytes_are_summed_in_integers() {
     let Some(cuda) = cuda() else { return };
-    for channels_last in [false, true] {
-        let mut case = typed(convolution(), data_type::INT8, channels_last);
-        (case.y.0, case.compute) = (data_type::INT32, data_type::INT32);
-        Case::of(cuda, &case).check_all_engines(&format!("bytes, channels last {channels_last}"), 0.0);
+    for output in [data_type::INT32, data_type::FLOAT] {
+        let mut case = typed(convolution(), data_type::INT8, true);
+        (case.y.0, case.compute) = (output, data_type::INT32);
+        Case::of(cuda, &case).check_all_engines(&format!("bytes, result of type {output}"), 0.0);
     }
 }
 
@@ -302,7 +306,7 @@ fn pointwise_operations_alone() {
 }
 
 #[test]
-fn a_plan_from_bytes_computes_the_same_bits() {
+fn a_plan_from_bytes_computes_the_same() {
     let Some(cuda) = cuda() else { return };
     for (data_type, channels_last) in [(data_type::FLOAT, false), (data_type::HALF, true)] {
         for direction in DIRECTIONS {
@@ -313,7 +317,9 @@ fn a_plan_from_bytes_computes_the_same_bits() {
             let first = output.memory.read().expect("read");
             let loaded = load(&case.handle, &save(&plan).expect("saved")).unwrap_or_else(|status| panic!("{status}: {}", last_error()));
             assert!(case.error_of(&loaded) <= bound(data_type));
-            assert!(output.memory.read().expect("read") == first, "type {data_type}, {direction:?}: other bits");
+            // Some engines for gradients sum in an order of their own every time.
+            let same = direction != Direction::Forward || output.memory.read().expect("read") == first;
+            assert!(same, "type {data_type}, {direction:?}: other bits");
         }
     }
 }

@@ -6,10 +6,12 @@
 //! * Constants are by-value tensors with an address on the host.
 
 mod scaling;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use hipdnn_abi::{attribute, descriptor_type};
+use hipdnn_abi::{attribute, data_type, descriptor_type};
 use hipdnn_backend::graph::{Graph, Node, Setting, Tensor as GraphTensor};
 
 use self::scaling::Scaling;
@@ -104,6 +106,7 @@ pub fn lower(graph: &Graph) -> Result<Lowered, Refusal> {
         return Err("shapes that are overridden".into());
     }
     let scaling = Scaling::of(graph);
+    check_bytes(graph)?;
     let nodes = if scaling.is_some() { &graph.nodes[..1] } else { &graph.nodes[..] };
     let rank = graph.tensors.iter().map(|tensor| tensor.dims.len()).max().unwrap_or(0);
     let operations = nodes.iter().map(|node| operation(node, scaling.as_ref())).collect::<Result<Vec<_>, _>>()?;
@@ -122,6 +125,14 @@ pub fn lower(graph: &Graph) -> Result<Lowered, Refusal> {
         copies: scaling.and_then(|scaling| scaling.copy).into_iter().collect(),
         operations,
     })
+}
+
+/// cuDNN sums products of bytes where channels are innermost. It takes other layouts too and writes floats into a result of integers (seen
+/// with 9.19), so it is not asked.
+fn check_bytes(graph: &Graph) -> Result<(), Refusal> {
+    let bytes = graph.tensors.iter().filter(|tensor| tensor.data_type == data_type::INT8 && tensor.dims.len() > 2);
+    let mut planes = bytes.filter(|tensor| tensor.dims[1] > 1 && tensor.strides[1] != 1);
+    planes.next().map_or(Ok(()), |tensor| Err(format!("bytes in planes: tensor {}", tensor.uid)))
 }
 
 impl Operation {
