@@ -22,7 +22,7 @@ use crate::{
     descriptor::{Built, Object, Request, loaded_plan},
     error::{Error, Result},
     execute,
-    executor::Executor,
+    engine,
     faults,
     handle::{self, Handle, InUse},
     last_error,
@@ -30,10 +30,7 @@ use crate::{
     registry::{DESCRIPTORS, HANDLES},
 };
 
-/// `MAJOR.MINOR.PATCH.TWEAK`.
-const VERSION: &CStr = c"0.4.0.reference";
-/// What engine info tells besides the engine's name: it is part of this library, not of a plugin.
-const PLUGIN_NAME: &str = "reference";
+/// What engine info tells of every engine: it is part of this library, not of a plugin.
 const PLUGIN_TYPE: &str = "builtin";
 /// `hipdnnSeverity_t` from INFO to OFF.
 const LOG_LEVELS: std::ops::RangeInclusive<i32> = 0..=4;
@@ -94,8 +91,7 @@ pub unsafe extern "C" fn hipdnnDestroy(handle: *mut c_void) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnSetStream(handle: *mut c_void, stream: *mut c_void) -> i32 {
     enter(Function::hipdnnSetStream, no_kind, || {
-        InUse::enter(handle)?.set_stream(stream.expose_provenance());
-        Ok(())
+        InUse::enter(handle)?.session.set_stream(stream.expose_provenance())
     })
 }
 
@@ -103,7 +99,7 @@ pub unsafe extern "C" fn hipdnnSetStream(handle: *mut c_void, stream: *mut c_voi
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnGetStream(handle: *mut c_void, stream: *mut *mut c_void) -> i32 {
     enter(Function::hipdnnGetStream, no_kind, || {
-        let bound = InUse::enter(handle)?.stream();
+        let bound = InUse::enter(handle)?.session.stream();
         // SAFETY: null or writable.
         unsafe { write(stream, std::ptr::with_exposed_provenance_mut(bound), "stream") }
     })
@@ -206,14 +202,14 @@ pub unsafe extern "C" fn hipdnnPeekLastErrorString_ext(message: *mut c_char, siz
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnGetVersion_ext(version: *mut *const c_char) -> i32 {
     // SAFETY: null or writable.
-    enter(Function::hipdnnGetVersion_ext, no_kind, || unsafe { write(version, VERSION.as_ptr(), "version") })
+    enter(Function::hipdnnGetVersion_ext, no_kind, || unsafe { write(version, engine::provider().version().as_ptr(), "version") })
 }
 
 /// The version text; static.
 #[unsafe(no_mangle)]
 pub extern "C" fn hipdnnVersionString_ext() -> *const c_char {
     let status = enter(Function::hipdnnVersionString_ext, no_kind, || Ok(()));
-    if status == status::SUCCESS { VERSION.as_ptr() } else { std::ptr::null() }
+    if status == status::SUCCESS { engine::provider().version().as_ptr() } else { std::ptr::null() }
 }
 
 /// How many engines the handle has.
@@ -222,7 +218,7 @@ pub unsafe extern "C" fn hipdnnGetEngineCount_ext(handle: *mut c_void, count: *m
     enter(Function::hipdnnGetEngineCount_ext, no_kind, || {
         let handle = InUse::enter(handle)?;
         // SAFETY: null or writable.
-        unsafe { write(count, handle.profile.engines().len(), "numEngines") }
+        unsafe { write(count, handle.session.engines().len(), "numEngines") }
     })
 }
 
@@ -268,13 +264,14 @@ pub unsafe extern "C" fn hipdnnGetEngineInfo_ext(
     enter(Function::hipdnnGetEngineInfo_ext, no_kind, || {
         let handle = InUse::enter(handle)?;
         let out_of_bound = || Error::new(status::BAD_PARAM_OUT_OF_BOUND, format!("no engine number {index}"));
-        let engine = *handle.profile.engines().get(index).ok_or_else(out_of_bound)?;
+        let engine = handle.session.engines().get(index).ok_or_else(out_of_bound)?;
+        let (plugin_name, plugin_version) = engine::provider().plugin();
         // SAFETY: each is null or valid by the contract of this function.
         unsafe {
             write(id, engine.id(), "engineId")?;
             write_text(engine.name(), name, name_length)?;
-            write_text(PLUGIN_NAME, plugin, plugin_length)?;
-            write_text(&VERSION.to_string_lossy(), version, version_length)?;
+            write_text(&plugin_name, plugin, plugin_length)?;
+            write_text(&plugin_version, version, version_length)?;
             write_text(PLUGIN_TYPE, kind, kind_length)
         }
     })
@@ -288,7 +285,7 @@ pub unsafe extern "C" fn hipdnnGetEngineIdByName_ext(handle: *mut c_void, name: 
         not_null(name, "engineName")?;
         // SAFETY: not null, so NUL-terminated by the contract of this function.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-        let engine = handle.profile.engines().iter().find(|engine| engine.name() == name);
+        let engine = handle.session.engines().iter().find(|engine| engine.name() == name);
         let engine = engine.ok_or_else(|| Error::bad(format!("no engine {name} is loaded")))?;
         // SAFETY: null or writable.
         unsafe { write(id, engine.id(), "engineId") }
@@ -299,10 +296,10 @@ pub unsafe extern "C" fn hipdnnGetEngineIdByName_ext(handle: *mut c_void, name: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnGetEngineNameById_ext(handle: *mut c_void, id: i64, name: *mut c_char, length: *mut usize) -> i32 {
     enter(Function::hipdnnGetEngineNameById_ext, no_kind, || {
-        let engine = InUse::enter(handle)?.profile.engine(id);
-        let engine: &dyn Executor = engine.ok_or_else(|| Error::bad(format!("no engine {id} is loaded")))?;
+        let known = InUse::enter(handle)?.session.engine_name(id);
+        let known = known.ok_or_else(|| Error::bad(format!("no engine {id} is loaded")))?;
         // SAFETY: each is null or valid by the contract of this function.
-        unsafe { write_text(engine.name(), name, length) }
+        unsafe { write_text(&known, name, length) }
     })
 }
 
@@ -347,7 +344,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeExecutionPlan_ext(
         not_null(bytes, "serializedPlan")?;
         // SAFETY: not null, so readable for `size` bytes by the contract of this function.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, size) };
-        let plan = loaded_plan(Plan::load(handle.profile, bytes)?)?;
+        let plan = loaded_plan(Plan::load(handle.session.as_ref(), bytes)?)?;
         // SAFETY: not null.
         unsafe { write(descriptor, DESCRIPTORS.insert(plan), "descriptor") }
     })

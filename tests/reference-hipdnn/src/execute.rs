@@ -9,19 +9,15 @@ use std::{
 use crate::{
     descriptor::{Built, Object, Pack},
     error::{Error, Result},
-    executor::Arguments,
+    executor::{Arguments, Call, Memo},
     graph::Graph,
     handle::InUse,
     plan::Plan,
     registry::DESCRIPTORS,
-    stream,
 };
 
 /// For benchmarks: with this variable set, everything is checked and nothing is computed.
 static DISCARDS: LazyLock<bool> = LazyLock::new(|| std::env::var_os("REFERENCE_HIPDNN_DISCARD").is_some_and(|value| !value.is_empty()));
-
-/// For tests of what compares results: with this variable set, the first element of every output comes out wrong.
-static IS_WRONG: LazyLock<bool> = LazyLock::new(|| std::env::var_os("REFERENCE_HIPDNN_WRONG").is_some_and(|value| !value.is_empty()));
 
 /// `hipdnnBackendExecute`.
 ///
@@ -31,45 +27,48 @@ pub(crate) unsafe fn execute(handle: *const c_void, plan: *const c_void, pack: *
     let handle = InUse::enter(handle)?;
     let (plan, pack) = (DESCRIPTORS.get(plan)?, DESCRIPTORS.get(pack)?);
     let (plan, pack) = (as_plan(&plan)?, as_pack(&pack)?);
-    if handle.profile.engine(plan.engine().id()).is_none() {
+    if !handle.session.runs(plan.engine()) {
         return Err(Error::bad(format!("the handle has no engine {}", plan.engine().name())));
     }
     if pack.overrides && !plan.graph().override_shapes {
         return Err(Error::unsupported("shapes are overridden, but the plan was built without that"));
     }
-    let arguments = arguments(plan.graph(), pack)?;
-    if plan.workspace() > 0 && pack.workspace == 0 {
-        return Err(Error::bad(format!("the plan needs {} bytes of workspace, the pack has none", plan.workspace())));
+    if pack.addresses.get().is_none() {
+        // Of two threads with two plans, one keeps its own.
+        let _ = pack.addresses.set(Addresses::new(plan, pack)?);
     }
+    let unkept;
+    let addresses = match pack.addresses.get() {
+        Some(kept) if kept.plan == plan.serial() => kept,
+        _ => {
+            unkept = Addresses::new(plan, pack)?;
+            &unkept
+        }
+    };
     if *DISCARDS {
         return Ok(());
     }
     let workspace = std::ptr::with_exposed_provenance_mut(pack.workspace);
+    let call = Call { arguments: &addresses.arguments, workspace, memo: &addresses.memo, session: handle.session.as_ref() };
     // SAFETY: by the contract of this function; every tensor of the plan has an address.
-    unsafe { plan.executable().execute(&arguments, workspace, handle.stream()) }?;
-    if *IS_WRONG {
-        // SAFETY: as above.
-        unsafe { spoil(plan.graph(), &arguments, handle.stream()) }?;
-    }
-    Ok(())
+    unsafe { plan.executable().execute(&call) }
 }
 
-/// Makes the first element of every output wrong, in the order of the stream: a bit of its highest byte changes, which in every type is
-/// at least 2, or half of all there is.
-///
-/// # Safety
-/// The outputs are live and writable.
-unsafe fn spoil(graph: &Graph, arguments: &Arguments, stream: usize) -> Result<()> {
-    for tensor in graph.tensors.iter().filter(|tensor| tensor.needs_pointer() && graph.writes(tensor.uid)) {
-        let bytes = hipdnn_abi::data_type_bytes(tensor.data_type).unwrap_or(1);
-        let last = arguments.address(tensor.uid)?.wrapping_add(bytes - 1).expose_provenance();
-        stream::queue(stream, move || {
-            let last = std::ptr::with_exposed_provenance_mut::<u8>(last);
-            // SAFETY: by the contract of `spoil`: a byte of the output's first element.
-            unsafe { last.write(last.read() ^ 0x40) };
-        })?;
+/// A pack as one plan sees it. Kept with the pack, which never changes, for its first plan: clients use a pack with one.
+pub(crate) struct Addresses {
+    plan: u64,
+    arguments: Arguments,
+    memo: Memo,
+}
+
+impl Addresses {
+    fn new(plan: &Plan, pack: &Pack) -> Result<Self> {
+        let arguments = arguments(plan.graph(), pack)?;
+        if plan.workspace() > 0 && pack.workspace == 0 {
+            return Err(Error::bad(format!("the plan needs {} bytes of workspace, the pack has none", plan.workspace())));
+        }
+        Ok(Self { plan: plan.serial(), arguments, memo: Memo::new() })
     }
-    Ok(())
 }
 
 /// Unlike elsewhere, something unfinalized is a plain BAD_PARAM here.

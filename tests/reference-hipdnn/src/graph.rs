@@ -78,7 +78,7 @@ impl Node {
     }
 
     /// The tensors that it reads or writes, as the ABI says.
-    pub(crate) fn accesses(&self, access: Access) -> impl Iterator<Item = i64> {
+    pub fn accesses(&self, access: Access) -> impl Iterator<Item = i64> {
         let spec = hipdnn_abi::descriptor(self.kind);
         let wanted =
             move |number: i32| spec.and_then(|spec| spec.attribute(number)).is_some_and(|attribute| attribute.access == Some(access));

@@ -1,10 +1,9 @@
-//! hipDNN handles: the stream, what was read from the environment, and whether two threads use one handle at the same time.
+//! hipDNN handles: what they stand for, what was read from the environment, and whether two threads use one handle at the same time.
 //!
 //! The real library's per-handle plugin manager is not thread-safe. This one survives such use, but counts it, so that a test of the
 //! client can tell.
 
 use std::{
-    cell::Cell,
     ffi::c_void,
     sync::{
         Arc,
@@ -14,20 +13,16 @@ use std::{
 };
 
 use crate::{
-    engine::Profile,
+    engine::{self, Session},
     error::{Error, Result},
     registry::HANDLES,
+    thread,
 };
 
 /// The variable for the simulated cost of a plan.
 const PLAN_COST: &str = "REFERENCE_HIPDNN_PLAN_MS";
 
 static RACES: AtomicU64 = AtomicU64::new(0);
-static THREADS: AtomicU64 = AtomicU64::new(0);
-
-thread_local! {
-    static THREAD: Cell<u64> = const { Cell::new(0) };
-}
 
 /// How often a handle was entered while another thread was inside it.
 pub(crate) fn races() -> u64 {
@@ -36,26 +31,15 @@ pub(crate) fn races() -> u64 {
 
 /// One `hipdnnHandle_t`.
 pub(crate) struct Handle {
-    pub(crate) profile: Profile,
+    pub(crate) session: Box<dyn Session>,
     pub(crate) plan_cost: Duration,
-    stream: AtomicUsize,
-    user: AtomicU64,
+    user: AtomicUsize,
 }
 
 impl Handle {
     /// Reads the environment.
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self { profile: Profile::from_environment()?, plan_cost: plan_cost()?, stream: AtomicUsize::new(0), user: AtomicU64::new(0) })
-    }
-
-    /// The stream that executions are queued on; 0 is the null stream.
-    pub(crate) fn stream(&self) -> usize {
-        self.stream.load(Ordering::Relaxed)
-    }
-
-    /// Binds a stream.
-    pub(crate) fn set_stream(&self, stream: usize) {
-        self.stream.store(stream, Ordering::Relaxed);
+        Ok(Self { session: engine::provider().open()?, plan_cost: plan_cost()?, user: AtomicUsize::new(0) })
     }
 }
 
@@ -74,7 +58,7 @@ impl InUse {
     /// Looks a handle up and marks it as used by this thread, until dropped.
     pub(crate) fn enter(raw: *const c_void) -> Result<Self> {
         let handle = HANDLES.get(raw)?;
-        let me = thread_number();
+        let me = thread::number();
         let entered = handle.user.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
         if entered.is_err_and(|user| user != me) {
             RACES.fetch_add(1, Ordering::Relaxed);
@@ -99,17 +83,10 @@ impl Drop for InUse {
     }
 }
 
-fn thread_number() -> u64 {
-    THREAD.with(|number| {
-        if number.get() == 0 {
-            number.set(THREADS.fetch_add(1, Ordering::Relaxed) + 1);
-        }
-        number.get()
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::thread::spawn;
+
     use super::*;
 
     #[test]
@@ -119,10 +96,10 @@ mod tests {
         drop(InUse::enter(raw).expect("live"));
         assert_eq!(races(), 0, "nested use in one thread is none");
         let address = raw.addr();
-        std::thread::spawn(move || drop(InUse::enter(std::ptr::without_provenance(address)))).join().expect("thread");
+        spawn(move || drop(InUse::enter(std::ptr::without_provenance(address)))).join().expect("thread");
         assert_eq!(races(), 1);
         drop(first);
-        std::thread::spawn(move || drop(InUse::enter(std::ptr::without_provenance(address)))).join().expect("thread");
+        spawn(move || drop(InUse::enter(std::ptr::without_provenance(address)))).join().expect("thread");
         assert_eq!(races(), 1, "one after the other is none");
         HANDLES.remove(raw).expect("live");
     }

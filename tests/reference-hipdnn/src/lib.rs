@@ -14,14 +14,14 @@
 //! | `REFERENCE_HIPDNN_LOG` | file to which one line is appended for every call. Read at the first call |
 //!
 //! The layers, outermost first: [`abi`] (raw pointers) → `calls` (counting, faults, panics) → `descriptor` (rules) → `graph` (what was
-//! described, immutable) → `engine` (who may run it) → `executor` (running it). A second executor goes beside the first one, behind
-//! the traits of [`executor`].
+//! described, immutable) → [`engine`] (who may run it) → [`executor`] (running it). Another library that computes goes under the same
+//! rules behind the traits of the last two: `tests/hipdnn-on-cudnn` is one.
 
 pub mod abi;
 mod bytes;
 mod calls;
 mod descriptor;
-mod engine;
+pub mod engine;
 mod error;
 mod execute;
 pub mod executor;
@@ -33,6 +33,7 @@ mod last_error;
 mod plan;
 mod registry;
 mod stream;
+mod thread;
 mod value;
 
 pub use error::{Error, Result};

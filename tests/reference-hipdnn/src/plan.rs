@@ -4,14 +4,17 @@
 //! before it and the body), then the body: the graph, and what the engine adds. Nothing is believed before the checksum fits, and the
 //! body is still read as if it came from a stranger, because a checksum is no signature.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use hipdnn_abi::{attribute_type, behavior_note, status};
 
 use crate::{
     bytes::{Reader, Writer},
     descriptor::Configuration,
-    engine::Profile,
+    engine::Session,
     error::{Error, Result},
     executor::{Executable, Executor, fnv1a},
     graph::Graph,
@@ -22,9 +25,12 @@ const MAGIC: &[u8; 8] = b"RHIPDNNP";
 /// The version that hipDNN 0.4 gives its own envelopes.
 const VERSION: i32 = 2;
 
+static SERIALS: AtomicU64 = AtomicU64::new(0);
+
 /// An engine with a compiled graph.
 pub(crate) struct Plan {
-    engine: &'static dyn Executor,
+    serial: u64,
+    engine: Arc<dyn Executor>,
     graph: Arc<Graph>,
     executable: Box<dyn Executable>,
     loaded: bool,
@@ -33,14 +39,23 @@ pub(crate) struct Plan {
 impl Plan {
     /// Compiles what a configuration describes.
     pub(crate) fn build(configuration: &Configuration) -> Result<Self> {
-        let (engine, graph) = (configuration.choice.engine, configuration.choice.graph.graph.clone());
-        configuration.knobs.iter().try_for_each(|(id, value)| check_knob(engine, id, value))?;
+        let (engine, graph) = (configuration.choice.engine.clone(), configuration.choice.graph.graph.clone());
+        configuration.knobs.iter().try_for_each(|(id, value)| check_knob(engine.as_ref(), id, value))?;
         let executable = engine.compile(&graph)?;
-        Ok(Self { engine, graph, executable, loaded: false })
+        Ok(Self::new(engine, graph, executable, false))
     }
 
-    pub(crate) fn engine(&self) -> &'static dyn Executor {
-        self.engine
+    fn new(engine: Arc<dyn Executor>, graph: Arc<Graph>, executable: Box<dyn Executable>, loaded: bool) -> Self {
+        Self { serial: SERIALS.fetch_add(1, Ordering::Relaxed), engine, graph, executable, loaded }
+    }
+
+    /// Tells it apart from every other plan of the process.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    pub(crate) fn engine(&self) -> &dyn Executor {
+        self.engine.as_ref()
     }
 
     pub(crate) fn graph(&self) -> &Graph {
@@ -70,7 +85,7 @@ impl Plan {
         }
         let mut body = Writer::default();
         self.graph.write(&mut body);
-        body.bytes(&self.executable.payload());
+        body.bytes(&self.executable.payload()?);
         let mut out = Writer::default();
         out.0.extend(MAGIC);
         out.i32(VERSION);
@@ -81,8 +96,8 @@ impl Plan {
         Ok(out.0)
     }
 
-    /// From bytes, with an engine of the profile. No simulated cost: that is what saving is for.
-    pub(crate) fn load(profile: Profile, bytes: &[u8]) -> Result<Self> {
+    /// From bytes, with an engine of the handle. No simulated cost: that is what saving is for.
+    pub(crate) fn load(session: &dyn Session, bytes: &[u8]) -> Result<Self> {
         let mut input = Reader(bytes);
         if input.slice(MAGIC.len())? != MAGIC {
             return Err(Error::bad("no execution plan"));
@@ -100,17 +115,12 @@ impl Plan {
             newer if newer > VERSION => return Err(Error::unsupported(format!("plan version {newer}, {VERSION} is the newest known"))),
             older => return Err(Error::bad(format!("plan version {older}"))),
         }
-        let engine = profile.engine(id).ok_or_else(|| Error::unsupported(format!("the plan's engine {id} is not loaded")))?;
-        Self::load_body(engine, input)
-    }
 
-    fn load_body(engine: &'static dyn Executor, mut input: Reader) -> Result<Self> {
         let graph = Graph::read(&mut input)?;
         let payload = input.bytes()?;
         input.end()?;
-        engine.check(&graph).map_err(|refusal| Error::bad(format!("{} cannot run the plan's graph: {refusal}", engine.name())))?;
-        let executable = engine.restore(&graph, &payload)?;
-        Ok(Self { engine, graph: graph.into(), executable, loaded: true })
+        let (engine, executable) = session.restore(id, &graph, &payload)?;
+        Ok(Self::new(engine, graph.into(), executable, true))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Live objects by the number that stands for them on the ABI. No pointer of a client is ever followed to find an object.
 
 use std::{
+    array,
     collections::HashMap,
     ffi::c_void,
     sync::{
@@ -15,6 +16,7 @@ use crate::{
     descriptor::Object,
     error::{Error, Result},
     handle::Handle,
+    thread,
 };
 
 /// Numbers that start with these bits are no canonical x86-64 addresses, so no pointer of a client can equal one.
@@ -22,6 +24,8 @@ const DESCRIPTOR_TAG: usize = 0x0d5c << 48;
 const HANDLE_TAG: usize = 0x0a4d << 48;
 /// Numbers are as far apart as addresses of small objects would be, in case a client looks at alignment.
 const STEP: usize = 16;
+/// Threads keep what they make in places of their own, so that no thread waits for another one's objects.
+const PLACES: usize = 64;
 
 /// Every live descriptor handle. Several may share one object.
 pub(crate) static DESCRIPTORS: LazyLock<Registry<Object>> = LazyLock::new(|| Registry::new("descriptor", DESCRIPTOR_TAG));
@@ -31,19 +35,32 @@ pub(crate) static HANDLES: LazyLock<Registry<Handle>> = LazyLock::new(|| Registr
 /// Objects of one sort.
 pub(crate) struct Registry<T> {
     what: &'static str,
+    places: [Place<T>; PLACES],
+}
+
+/// Some of them, in cache lines of its own.
+#[repr(align(128))]
+struct Place<T> {
     next: AtomicUsize,
     live: RwLock<HashMap<usize, Arc<T>>>,
 }
 
 impl<T> Registry<T> {
     fn new(what: &'static str, tag: usize) -> Self {
-        Self { what, next: AtomicUsize::new(tag + STEP), live: RwLock::default() }
+        let place = |i: usize| Place { next: AtomicUsize::new(tag + (PLACES + i) * STEP), live: RwLock::default() };
+        Self { what, places: array::from_fn(place) }
+    }
+
+    /// Where the object behind a number is, if there is one.
+    fn place(&self, number: usize) -> &Place<T> {
+        &self.places[number / STEP % PLACES]
     }
 
     /// Hands out a new number for an object.
     pub(crate) fn insert(&self, object: Arc<T>) -> *mut c_void {
-        let number = self.next.fetch_add(STEP, Ordering::Relaxed);
-        self.live.write().insert(number, object);
+        let place = &self.places[thread::number() % PLACES];
+        let number = place.next.fetch_add(STEP * PLACES, Ordering::Relaxed);
+        place.live.write().insert(number, object);
         std::ptr::without_provenance_mut(number)
     }
 
@@ -52,7 +69,7 @@ impl<T> Registry<T> {
         if number.is_null() {
             return Err(Error::null(self.what));
         }
-        self.live.read().get(&number.addr()).cloned().ok_or_else(|| self.unknown(number))
+        self.place(number.addr()).live.read().get(&number.addr()).cloned().ok_or_else(|| self.unknown(number))
     }
 
     /// Ends a number. The object lives on as long as something shares it.
@@ -60,12 +77,12 @@ impl<T> Registry<T> {
         if number.is_null() {
             return Err(Error::null(self.what));
         }
-        self.live.write().remove(&number.addr()).map(drop).ok_or_else(|| self.unknown(number))
+        self.place(number.addr()).live.write().remove(&number.addr()).map(drop).ok_or_else(|| self.unknown(number))
     }
 
     /// Whether nothing is live.
     pub(crate) fn is_empty(&self) -> bool {
-        self.live.read().is_empty()
+        self.places.iter().all(|place| place.live.read().is_empty())
     }
 
     fn unknown(&self, number: *const c_void) -> Error {

@@ -45,6 +45,8 @@ const FILES: &[(&str, &str)] = &[
     ("libMIOpen_private.so", "lib/reference/libMIOpen_private.so.1"),
     ("libhipdnn_backend.so", "lib/reference/libhipdnn_backend.so"),
     ("libamdhip64.so", "lib/reference/libamdhip64.so.7"),
+    ("libhipdnn_on_cudnn.so", "lib/cuda/libhipdnn_backend.so"),
+    ("gpu-bench", "bin/gpu-bench"),
 ];
 
 /// Builds the workspace and lays it out; answers where.

@@ -166,7 +166,8 @@ pub struct Gate {
 }
 
 impl Stream {
-    pub(super) fn raw(&self) -> *mut c_void {
+    /// The `hipStream_t`.
+    pub fn raw(&self) -> *mut c_void {
         self.stream
     }
 

@@ -17,7 +17,7 @@ const MAX_KNOB_CHOICES: usize = 1024;
 /// An engine that said it can run a graph.
 #[derive(Clone)]
 pub(crate) struct Choice {
-    pub(crate) engine: &'static dyn Executor,
+    pub(crate) engine: Arc<dyn Executor>,
     pub(crate) graph: Arc<BoundGraph>,
     pub(crate) workspace: usize,
 }
@@ -46,7 +46,7 @@ impl Kind for EngineKind {
     fn finalize(&self, object: &Arc<Object>) -> Result<Built> {
         let graph = graph_of(object, attribute::ENGINE_OPERATION_GRAPH)?;
         let id = object.int64(attribute::ENGINE_GLOBAL_INDEX).unwrap_or_default();
-        let engine = graph.enter()?.profile.engine(id).ok_or_else(|| Error::bad(format!("no engine {id} on the graph's handle")))?;
+        let engine = graph.enter()?.session.engine(id, &graph.graph)?;
         let workspace =
             engine.check(&graph.graph).map_err(|refusal| Error::bad(format!("{} cannot run the graph: {refusal}", engine.name())))?;
         Ok(Built::Engine(Choice { engine, graph, workspace }))

@@ -8,7 +8,7 @@ use super::{Built, Choice, Kind, Object, Request, engine, finalized_twice, write
 use crate::{
     engine::POLICIES,
     error::{Error, Result},
-    executor::fnv1a,
+    executor::{Executor, fnv1a},
     registry::DESCRIPTORS,
     value::Value,
 };
@@ -24,12 +24,11 @@ impl Kind for HeuristicKind {
         let graph = engine::graph_of(object, attribute::ENGINEHEUR_OPERATION_GRAPH)?;
         let handle = graph.enter()?;
         let find_first = object.flag(attribute::ENGINEHEUR_FIND_FIRST_EXT);
-        let mut found = Vec::new();
-        for &engine in handle.profile.engines() {
-            if let Ok(workspace) = engine.check(&graph.graph) {
-                found.push(Choice { engine, graph: graph.clone(), workspace });
-            }
-        }
+        let choice = |engine: Arc<dyn Executor>| {
+            let workspace = engine.check(&graph.graph).ok()?;
+            Some(Choice { engine, graph: graph.clone(), workspace })
+        };
+        let mut found: Vec<_> = handle.session.candidates(&graph.graph)?.into_iter().filter_map(choice).collect();
         if find_first {
             found.truncate(1);
         } else {
@@ -47,7 +46,7 @@ impl Kind for HeuristicKind {
     }
 }
 
-/// Each handle has at most one engine, so a policy has nothing to order; but a list in which no policy exists decides nothing.
+/// The engines come in their order, so a policy has nothing to order; but a list in which no policy exists decides nothing.
 fn apply_policies(object: &Object) -> Result<()> {
     let Some(order) = object.value(attribute::ENGINEHEUR_POLICY_ORDER_EXT) else { return Ok(()) };
     let exists = |id: &i64| POLICIES.iter().any(|name| fnv1a(name.as_bytes()) == *id);
@@ -99,7 +98,8 @@ fn fill(target: &Object, graph: &Arc<Object>, choice: &Choice) -> Result<()> {
         (attribute::ENGINE_OPERATION_GRAPH, Value::Descriptors(vec![graph.clone()])),
         (attribute::ENGINE_GLOBAL_INDEX, Value::Int64(vec![choice.engine.id()])),
     ];
-    let engine = Object::finalized(descriptor_type::BACKEND_ENGINE_DESCRIPTOR, values)?;
+    let engine = Object::from_built(descriptor_type::BACKEND_ENGINE_DESCRIPTOR, Built::Engine(choice.clone()))?;
+    engine.values.write().extend(values);
     target.values.write().insert(attribute::ENGINECFG_ENGINE, Value::Descriptors(vec![engine]));
     Ok(())
 }

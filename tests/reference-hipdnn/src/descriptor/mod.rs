@@ -178,7 +178,7 @@ impl Object {
         Ok(object)
     }
 
-    /// A finalized descriptor without attributes of its own.
+    /// A finalized descriptor that was not built from attributes.
     fn from_built(kind: i32, built: Built) -> Result<Arc<Self>> {
         let object = Self::new(kind)?;
         let _ = object.built.set(built);

@@ -1,17 +1,25 @@
 //! Variant packs: which pointer stands for which tensor in one execution.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use hipdnn_abi::attribute;
 
 use super::{Built, Kind, Object};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    execute::Addresses,
+};
 
 /// A finalized variant pack. Addresses are the caller's and are looked at only by an execution.
 pub(crate) struct Pack {
     pub(crate) pointers: BTreeMap<i64, usize>,
     pub(crate) workspace: usize,
     pub(crate) overrides: bool,
+    /// What its first execution made of it.
+    pub(crate) addresses: OnceLock<Addresses>,
 }
 
 pub(super) struct PackKind;
@@ -30,7 +38,7 @@ impl Kind for PackKind {
         }
         let overrides = check_overrides(object, &pointers)?;
         let workspace = object.value(attribute::VARIANT_PACK_WORKSPACE).and_then(|value| value.addresses().first().copied());
-        Ok(Built::Pack(Arc::new(Pack { pointers, workspace: workspace.unwrap_or(0), overrides })))
+        Ok(Built::Pack(Arc::new(Pack { pointers, workspace: workspace.unwrap_or(0), overrides, addresses: OnceLock::new() })))
     }
 }
 

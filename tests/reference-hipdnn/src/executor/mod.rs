@@ -1,10 +1,11 @@
 //! Executors: what can run graphs. The traits are the seam behind which a second one (another library on another device) can be put
 //! under the same descriptors.
 //!
-//! [`Reference`] and [`MiopenProvider`] run on the CPU: `fusion` makes steps of a whole graph, which are operations of `convolution` and
+//! [`Reference`] and [`MiopenProvider`] run on the CPU, which `cpu` puts under handles: `fusion` makes steps of a whole graph, which are operations of `convolution` and
 //! `pointwise`; all of them stand on `layout` (where elements lie) and `element` (what they are).
 
 mod convolution;
+pub(crate) mod cpu;
 mod element;
 mod fusion;
 mod layout;
@@ -12,10 +13,11 @@ mod miopen_provider;
 mod pointwise;
 mod reference;
 
-use std::collections::BTreeMap;
+use std::{any::Any, collections::BTreeMap, sync::OnceLock};
 
 pub use self::{miopen_provider::MiopenProvider, reference::Reference};
 use crate::{
+    engine::Session,
     error::{Error, Result},
     graph::Graph,
 };
@@ -35,9 +37,9 @@ pub struct Knob {
 }
 
 /// An engine.
-pub trait Executor: Sync {
+pub trait Executor: Send + Sync {
     /// The engine's name.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// The engine's id: a hash of its name.
     fn id(&self) -> i64 {
@@ -45,7 +47,7 @@ pub trait Executor: Sync {
     }
 
     /// `hipdnnBackendBehaviorNote_t` values.
-    fn notes(&self) -> &'static [i32];
+    fn notes(&self) -> &[i32];
 
     /// What can be chosen.
     fn knobs(&self) -> &'static [Knob] {
@@ -57,11 +59,6 @@ pub trait Executor: Sync {
 
     /// Prepares to run a graph that [`Executor::check`] accepted.
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Executable>>;
-
-    /// As [`Executor::compile`], with the bytes that [`Executable::payload`] gave for an equal graph.
-    fn restore(&self, graph: &Graph, payload: &[u8]) -> Result<Box<dyn Executable>> {
-        if payload.is_empty() { self.compile(graph) } else { Err(Error::bad("bytes that this engine does not know")) }
-    }
 }
 
 /// A compiled graph. May be executed by several threads at once.
@@ -70,17 +67,32 @@ pub trait Executable: Send + Sync {
     fn workspace(&self) -> usize;
 
     /// What a saved plan holds beyond the graph.
-    fn payload(&self) -> Vec<u8> {
-        Vec::new()
+    fn payload(&self) -> Result<Vec<u8>> {
+        Ok(Vec::new())
     }
 
-    /// Runs it on the stream (0 is the null stream).
+    /// Runs it on the stream of the call's handle.
     ///
     /// # Safety
     /// Every argument's memory is live for the extent of its tensor, outputs are writable, and the workspace is writable for
     /// [`Executable::workspace`] bytes and overlaps no argument.
-    unsafe fn execute(&self, arguments: &Arguments, workspace: *mut u8, stream: usize) -> Result<()>;
+    unsafe fn execute(&self, call: &Call<'_>) -> Result<()>;
 }
+
+/// One execution.
+pub struct Call<'a> {
+    /// The addresses.
+    pub arguments: &'a Arguments,
+    /// As many bytes as [`Executable::workspace`] says.
+    pub workspace: *mut u8,
+    /// What an earlier execution made of the same addresses.
+    pub memo: &'a Memo,
+    /// Of the handle.
+    pub session: &'a dyn Session,
+}
+
+/// Where an executable keeps what it makes of the addresses of a variant pack, for further executions with the same pack.
+pub type Memo = OnceLock<Box<dyn Any + Send + Sync>>;
 
 /// What an execution does, to be queued on its stream. Runs again whenever a captured graph is launched.
 type Work = Box<dyn Fn() + Send + Sync>;

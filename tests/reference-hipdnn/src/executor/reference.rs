@@ -13,11 +13,11 @@ use crate::{
 pub struct Reference;
 
 impl Executor for Reference {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "REFERENCE_ENGINE"
     }
 
-    fn notes(&self) -> &'static [i32] {
+    fn notes(&self) -> &[i32] {
         &[behavior_note::SUPPORTS_GRAPH_CAPTURE, behavior_note::SUPPORTS_EXECUTION_PLAN_SERIALIZATION]
     }
 

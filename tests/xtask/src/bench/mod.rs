@@ -1,6 +1,7 @@
 //! Measurements. Each compares two things in one run and prints medians, one JSON object for each figure.
 
 mod cold;
+mod gpu;
 mod warm;
 
 use std::{
@@ -21,6 +22,8 @@ pub enum Bench {
     Cold,
     /// What a warm call costs beside a program that calls hipDNN itself, on one thread and on two.
     Warm,
+    /// What calls, plans and starts cost on a GPU, beside a program that calls cuDNN itself.
+    Gpu,
 }
 
 /// Runs one.
@@ -30,6 +33,7 @@ pub fn run(which: Bench, dist: &Path) -> Result<()> {
         Bench::Translate => translate(),
         Bench::Cold => cold::run(dist),
         Bench::Warm => warm::run(dist),
+        Bench::Gpu => gpu::run(dist),
     }
 }
 

@@ -6,12 +6,13 @@
 mod aliasing;
 mod between;
 mod flow;
+mod wrong;
 
 use std::sync::Arc;
 
-use self::{aliasing::Aliasing, between::Between, flow::Flow};
+use self::{aliasing::Aliasing, between::Between, flow::Flow, wrong::Spoiler};
 use super::{
-    Arguments, Executable, Work,
+    Arguments, Call, Executable, Work,
     convolution::Convolution,
     layout::{self, Checked, Layout},
     pointwise::Pointwise,
@@ -28,6 +29,7 @@ pub(super) struct Fusion {
     aliasing: Aliasing,
     between: Between,
     workspace: usize,
+    spoiler: Spoiler,
 }
 
 enum Step {
@@ -48,7 +50,7 @@ impl Fusion {
         let own = steps.iter().map(Step::workspace).max().unwrap_or(0);
         let workspace = between.bytes().checked_add(own).filter(|&bytes| bytes <= isize::MAX as usize);
         let workspace = workspace.ok_or("a workspace larger than memory")?;
-        Ok(Self { steps, aliasing: Aliasing::new(graph, &flow)?, between, workspace })
+        Ok(Self { steps, aliasing: Aliasing::new(graph, &flow)?, between, workspace, spoiler: Spoiler::new(graph) })
     }
 }
 
@@ -86,14 +88,17 @@ impl Executable for Fusion {
         self.workspace
     }
 
-    unsafe fn execute(&self, arguments: &Arguments, workspace: *mut u8, stream: usize) -> Result<()> {
-        self.aliasing.check(arguments)?;
-        let arguments = self.between.place(arguments, workspace);
+    unsafe fn execute(&self, call: &Call<'_>) -> Result<()> {
+        self.aliasing.check(call.arguments)?;
+        let (workspace, stream) = (call.workspace, call.session.stream());
+        let arguments = self.between.place(call.arguments, workspace);
         let own = workspace.wrapping_add(self.between.bytes());
         // SAFETY: by the contract of `execute`; under capture the caller keeps the memory as long as the graph can be launched. Virtual
         // tensors and the steps' own workspace are parts of the workspace that do not overlap, and steps run one after the other. What
         // shares memory with an output was checked.
         let works = self.steps.iter().map(|step| unsafe { step.work(&arguments, own) }).collect::<Result<Vec<_>>>()?;
-        stream::queue(stream, move || works.iter().for_each(|work| work()))
+        stream::queue(stream, move || works.iter().for_each(|work| work()))?;
+        // SAFETY: outputs are live and writable by the contract of this function.
+        unsafe { self.spoiler.spoil(&arguments, stream) }
     }
 }

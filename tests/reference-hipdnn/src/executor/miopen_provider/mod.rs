@@ -15,12 +15,12 @@ use crate::{
 pub struct MiopenProvider;
 
 impl Executor for MiopenProvider {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "MIOPEN_ENGINE"
     }
 
     /// No capture (it searches inside the first execution), no serialization.
-    fn notes(&self) -> &'static [i32] {
+    fn notes(&self) -> &[i32] {
         &[behavior_note::EXTERNAL_LIBRARY_DEPENDENCY]
     }
 

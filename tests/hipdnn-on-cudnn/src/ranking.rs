@@ -1,0 +1,111 @@
+//! Which of cuDNN's engines take a graph, best first: as its heuristics say, less those whose numbers are not those that hipDNN's clients
+//! asked for.
+
+use crate::{
+    cudnn::{
+        CudnnError, Descriptor,
+        numbers::{attribute, behavior, behavior_of, heuristic, kind, numerical, wire},
+    },
+    lower::{Lowered, Operation},
+    session::Device,
+};
+
+/// The most configurations of one heuristic that are read.
+const MOST: usize = 128;
+/// The most knobs of one configuration: there are as many types (`CUDNN_KNOB_TYPE_COUNTS`).
+const KNOBS: usize = 44;
+/// What cuDNN is asked, in order: what fits the problem best; what takes it at all.
+const MODES: [i32; 2] = [heuristic::A, heuristic::FALLBACK];
+/// `CUDNN_DATA_FLOAT`.
+const FLOAT: i32 = 0;
+
+/// A configuration that cuDNN proposes.
+pub(crate) struct Ranked {
+    /// Engine and knobs: `CUDNN_ENGINE_38_2=0_13=2`. The same in every process with the same cuDNN.
+    pub(crate) name: String,
+    /// `hipdnnBackendBehaviorNote_t` values, as far as cuDNN says them.
+    pub(crate) notes: Vec<i32>,
+    pub(crate) configuration: Descriptor,
+}
+
+/// Whether a graph sums products of floats. (Engines for pointwise operations say that they use tensor cores even where there is nothing to
+/// multiply.)
+fn sums_floats(lowered: &Lowered) -> bool {
+    let convolves = lowered.operations.iter().any(|operation| matches!(operation, Operation::Convolution { .. }));
+    convolves && lowered.tensors.iter().any(|tensor| tensor.data_type == FLOAT && !tensor.is_virtual && !tensor.by_value)
+}
+
+/// Asks cuDNN. None is no error.
+pub(crate) fn rank(graph: &Descriptor, lowered: &Lowered, device: &Device) -> Result<Vec<Ranked>, CudnnError> {
+    let mut ranking: Vec<Ranked> = Vec::new();
+    let exact = sums_floats(lowered);
+    for mode in MODES {
+        for configuration in proposals(graph, mode, device)? {
+            let engines = configuration.descriptors_unasked(attribute::ENGINECFG_ENGINE, kind::ENGINE, 1)?;
+            let Some(engine) = engines.first() else { continue };
+            let behavior = engine.enumerations(attribute::ENGINE_BEHAVIOR_NOTE, wire::BEHAVIOR_NOTE)?;
+            if !suits(&engine.enumerations(attribute::ENGINE_NUMERICAL_NOTE, wire::NUMERICAL_NOTE)?, &behavior, exact) {
+                continue;
+            }
+            let name = name(engine, &configuration)?;
+            if ranking.iter().all(|ranked| ranked.name != name) {
+                ranking.push(Ranked { name, notes: behavior.into_iter().filter_map(behavior_of).collect(), configuration });
+            }
+        }
+    }
+    Ok(ranking)
+}
+
+/// What cuDNN proposes; nothing for a graph that it refuses.
+fn proposals(graph: &Descriptor, mode: i32, device: &Device) -> Result<Vec<Descriptor>, CudnnError> {
+    let heuristic = Descriptor::new(device.library(), kind::ENGINEHEUR)?;
+    heuristic.set_descriptors(attribute::ENGINEHEUR_OPERATION_GRAPH, &[graph])?;
+    heuristic.set_enumeration(attribute::ENGINEHEUR_MODE, wire::HEUR_MODE, mode)?;
+    if let Device::Described(properties) = device {
+        heuristic.set_descriptors(attribute::ENGINEHEUR_DEVICEPROP, &[&properties.descriptor])?;
+    }
+    match heuristic.finalize() {
+        Ok(()) => heuristic.descriptors(attribute::ENGINEHEUR_RESULTS, kind::ENGINECFG, MOST),
+        Err(error) if error.is_refusal() => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether an engine computes what was asked for: floats as floats (on tensor cores they would be TF32), no inputs converted down, no sums
+/// in less than the compute type, and no tensors that somebody would have to reorder first.
+fn suits(numerical: &[i32], behavior: &[i32], exact: bool) -> bool {
+    let reduced = [numerical::DOWN_CONVERT_INPUTS, numerical::REDUCED_PRECISION_REDUCTION];
+    let reordered = [behavior::REQUIRES_FILTER_INT8X32_REORDER, behavior::REQUIRES_BIAS_INT8X32_REORDER];
+    !(numerical.iter().any(|note| reduced.contains(note) || (exact && *note == numerical::TENSOR_CORE))
+        || behavior.iter().any(|note| reordered.contains(note)))
+}
+
+fn name(engine: &Descriptor, configuration: &Descriptor) -> Result<String, CudnnError> {
+    let mut name = format!("CUDNN_ENGINE_{}", engine.int64(attribute::ENGINE_GLOBAL_INDEX)?);
+    for choice in configuration.descriptors_unasked(attribute::ENGINECFG_KNOB_CHOICES, kind::KNOB_CHOICE, KNOBS)? {
+        let knob = choice.enumeration(attribute::KNOB_CHOICE_KNOB_TYPE, wire::KNOB_TYPE)?;
+        let value = choice.int64(attribute::KNOB_CHOICE_KNOB_VALUE)?;
+        name.push_str(&format!("_{knob}={value}"));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_stay_floats_and_nothing_is_left_to_reorder() {
+        for (numerical, behavior, exact, expected) in [
+            (&[][..], &[][..], true, true),
+            (&[numerical::TENSOR_CORE], &[], true, false),
+            (&[numerical::TENSOR_CORE], &[], false, true),
+            (&[numerical::DOWN_CONVERT_INPUTS], &[], false, false),
+            (&[numerical::TENSOR_CORE, numerical::REDUCED_PRECISION_REDUCTION], &[], false, false),
+            (&[], &[behavior::REQUIRES_FILTER_INT8X32_REORDER], false, false),
+            (&[], &[behavior::RUNTIME_COMPILATION, behavior::CUBLASLT_DEPENDENCY], true, true),
+        ] {
+            assert_eq!(suits(numerical, behavior, exact), expected, "{numerical:?} {behavior:?} {exact}");
+        }
+    }
+}
