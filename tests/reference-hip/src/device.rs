@@ -35,6 +35,13 @@ struct Identity {
     driver: c_int,
 }
 
+/// Whether programs are told that the host finds the memory of devices where they do. With `REFERENCE_HIP_MEMORY=device` they are told what
+/// a GPU tells them, so that tests see who minds it.
+pub fn shares_memory() -> bool {
+    static SHARES: LazyLock<bool> = LazyLock::new(|| std::env::var("REFERENCE_HIP_MEMORY").is_ok_and(|value| value == "device"));
+    !*SHARES
+}
+
 thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }

@@ -109,7 +109,7 @@ pub unsafe extern "C" fn hipMemPtrGetInfo(memory: *mut c_void, size: *mut usize)
     })
 }
 
-/// The host finds memory of the "device" where the device finds it, and is told so; of a real device's memory it is told nothing.
+/// The host finds memory of the "device" where the device finds it, and is told so, unless that is hidden (`device::shares_memory`).
 pub unsafe extern "C" fn hipPointerGetAttributes(attributes: *mut PointerAttributes, address: *mut c_void) -> Code {
     guard(|| {
         let known = runtime::with(|r| r.blocks.device_of(address as usize));
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn hipPointerGetAttributes(attributes: *mut PointerAttribu
                 kind: if device.is_some() { DEVICE } else { HOST },
                 device: device.unwrap_or(0) as c_int,
                 device_pointer: address,
-                host_pointer: address,
+                host_pointer: if device.is_none() || device::shares_memory() { address } else { core::ptr::null_mut() },
                 ..PointerAttributes::UNKNOWN
             },
         };
