@@ -87,9 +87,16 @@ fn copy(kind: c_int, of: impl FnOnce(&Cuda, c_int) -> c_int) -> Code {
     })
 }
 
+/// HIP's is done when it returns; CUDA's may still be on its way from a buffer of its own to the device.
 pub extern "C" fn hipMemcpy(to: Address, from: *const c_void, bytes: usize, kind: c_int) -> Code {
-    // SAFETY: the caller vouches for both sides.
-    copy(kind, |cuda, kind| unsafe { (cuda.memcpy)(to, from, bytes, kind) })
+    copy(kind, |cuda, kind| {
+        // SAFETY: the caller vouches for both sides.
+        match unsafe { (cuda.memcpy)(to, from, bytes, kind) } {
+            // SAFETY: the null stream is always there.
+            0 => unsafe { (cuda.stream_synchronize)(null_mut()) },
+            error => error,
+        }
+    })
 }
 
 pub extern "C" fn hipMemcpyAsync(to: Address, from: *const c_void, bytes: usize, kind: c_int, stream: Address) -> Code {
@@ -99,7 +106,7 @@ pub extern "C" fn hipMemcpyAsync(to: Address, from: *const c_void, bytes: usize,
 
 pub extern "C" fn hipMemcpyWithStream(to: Address, from: *const c_void, bytes: usize, kind: c_int, stream: Address) -> Code {
     copy(kind, |cuda, kind| {
-        // SAFETY: as above.
+        // SAFETY: the caller vouches for both sides.
         match unsafe { (cuda.memcpy_async)(to, from, bytes, kind, stream) } {
             // SAFETY: the stream is the caller's.
             0 => unsafe { (cuda.stream_synchronize)(stream) },

@@ -44,6 +44,7 @@ const FILES: &[(&str, &str)] = &[
     ("libMIOpen_private.so", "lib/reference/libMIOpen_private.so.1"),
     ("libhipdnn_backend.so", "lib/reference/libhipdnn_backend.so"),
     ("libamdhip64.so", "lib/reference/libamdhip64.so.7"),
+    ("libhip_on_cuda.so", "lib/cuda/libamdhip64.so.7"),
 ];
 
 /// Builds the workspace and lays it out; answers where.
