@@ -28,6 +28,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Says which device HIP has; exit code 3, and one line, if it has none.
+    Device,
     /// Runs cases and prints one JSON object for each; exit code 1 if one failed.
     Run {
         /// A number (V01) or a name. Can be repeated; without it all cases are run.
@@ -45,7 +47,7 @@ enum Command {
         /// Where reports go; `parity` in the layout if not given.
         #[arg(long, value_name = "FOLDER")]
         reports: Option<PathBuf>,
-        /// An engine profile of the reference hipDNN. Can be repeated; without it both.
+        /// An engine profile of the reference hipDNN, or `cudnn`: on a GPU. Can be repeated; without it both of the reference hipDNN.
         #[arg(long, value_name = "PROFILE")]
         profile: Vec<String>,
         /// A number or a name. Can be repeated; without it all cases are compared.
@@ -84,8 +86,7 @@ const PROFILES: [&str; 2] = ["abi", "miopen-provider"];
 
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(code) => code,
         Err(error) => {
             eprintln!("field-cases: {error:#}");
             ExitCode::from(2)
@@ -93,8 +94,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<bool> {
-    match command {
+fn device() -> ExitCode {
+    match Libraries::hip().and_then(|hip| hip.device_name()) {
+        Ok(name) => {
+            println!("{name}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("no device: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    let good = match command {
+        Command::Device => return Ok(device()),
         Command::List { json } => list(json),
         Command::Run { only, gpu } => run_cases(&only, gpu),
         Command::Parity { dist, reports, profile, only } => {
@@ -106,12 +121,13 @@ fn run(command: Command) -> Result<bool> {
         Command::Random { seed, count, only, profile, dist, json, alone } => {
             let problems = Problems { seeds: seed, count, only };
             if alone {
-                return random::alone(&problems).map(|()| true);
+                return random::alone(&problems).map(|()| ExitCode::SUCCESS);
             }
             let dist = dist.map_or_else(random::layout, Ok)?;
             random::run(&random::Settings { dist, profiles: profiles(profile), problems, json })
         }
-    }
+    };
+    good.map(|good| ExitCode::from(u8::from(!good)))
 }
 
 /// The profiles that were named, or both.

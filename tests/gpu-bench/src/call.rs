@@ -47,7 +47,8 @@ pub fn run(report: &mut Report) -> Result<()> {
             spawned.into_iter().map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?).collect()
         });
         let measured = measured?;
-        let all = |of: fn(&Figures) -> &Vec<f64>| median(&measured.iter().flat_map(|figures| of(figures).iter().copied()).collect::<Vec<_>>());
+        let all =
+            |of: fn(&Figures) -> &Vec<f64>| median(&measured.iter().flat_map(|figures| of(figures).iter().copied()).collect::<Vec<_>>());
         let (fresh, reused) = (all(|f| &f.fresh), all(|f| &f.reused));
         let name = |what: &str| format!("gpu.call.{what}.{threads}");
         report.figure(&name("shim"), all(|f| &f.shim), "us", (fresh, "cuDNN itself, a new pack for each call"))?;

@@ -1,20 +1,21 @@
 //! Work of the CPU on HIP's streams, for libraries that stand for GPU libraries in tests: queued in the order of a stream, recorded
-//! when the stream is capturing, waited for. What the work computes does not belong here.
+//! when the stream is capturing, waited for; and the copies of memory that the CPU cannot reach (`staging`). What the work computes does not
+//! belong here.
 //!
 //! The HIP runtime is the one that the process has; nothing is loaded for it. Without one there is no stream, and work is done at once
 //! in the calling thread.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 use std::{
-    ffi::{CStr, c_int, c_void},
+    ffi::c_void,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::LazyLock,
 };
 
-/// The HIP runtimes that a process may have loaded, newest first.
-const HIP_LIBRARIES: &[&CStr] = &[c"libamdhip64.so.7", c"libamdhip64.so.6", c"libamdhip64.so.5", c"libamdhip64.so"];
-/// `hipStreamCaptureStatusActive`.
-const CAPTURING: c_int = 1;
+mod hip;
+mod staging;
+
+use hip::{Hip, hip};
+use staging::Staging;
 
 /// A HIP call that failed: its error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,98 +29,67 @@ impl std::fmt::Display for HipError {
 
 impl std::error::Error for HipError {}
 
-type HostFunction = unsafe extern "C" fn(*mut c_void);
-
-struct Hip {
-    is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
-    launch_host_function: unsafe extern "C" fn(*mut c_void, HostFunction, *mut c_void) -> c_int,
-    synchronize: unsafe extern "C" fn(*mut c_void) -> c_int,
-}
-
-static HIP: LazyLock<Option<Hip>> = LazyLock::new(|| {
-    if !has_device() {
-        return None;
-    }
-    let (is_capturing, launch, synchronize) =
-        (symbol(c"hipStreamIsCapturing")?, symbol(c"hipLaunchHostFunc")?, symbol(c"hipStreamSynchronize")?);
-    // SAFETY: HIP gives these functions these types.
-    unsafe {
-        Some(Hip {
-            is_capturing: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int>(is_capturing),
-            launch_host_function: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, HostFunction, *mut c_void) -> c_int>(
-                launch,
-            ),
-            synchronize: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> c_int>(synchronize),
-        })
-    }
-});
-
-/// A runtime without a device has no streams either.
-fn has_device() -> bool {
-    let Some(function) = symbol(c"hipGetDeviceCount") else { return false };
-    // SAFETY: HIP gives this function this type.
-    let get_count = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(function) };
-    let mut count = 0;
-    // SAFETY: `count` is writable.
-    unsafe { get_count(&mut count) == 0 && count > 0 }
-}
-
-/// A function of a HIP library that is loaded already, in whatever scope.
-fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: looking a symbol up in the global scope has no preconditions.
-    let global = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    let local = || {
-        HIP_LIBRARIES.iter().find_map(|library| {
-            // SAFETY: with RTLD_NOLOAD nothing is loaded or run; the extra reference is kept, as the symbol is.
-            let library = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
-            // SAFETY: the library is a live handle if it is not null.
-            (!library.is_null()).then(|| unsafe { libc::dlsym(library, name.as_ptr()) }).filter(|symbol| !symbol.is_null())
-        })
-    };
-    if global.is_null() { local() } else { Some(global) }
-}
-
-/// A `hipStream_t` as C has it.
-fn raw(stream: usize) -> *mut c_void {
-    std::ptr::with_exposed_provenance_mut(stream)
-}
-
-fn checked(code: c_int) -> Result<(), HipError> {
-    if code == 0 { Ok(()) } else { Err(HipError(code)) }
+/// Memory that work touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Where it begins, for the device.
+    pub address: usize,
+    /// How long it is.
+    pub bytes: usize,
+    /// Whether the work writes it.
+    pub written: bool,
 }
 
 /// Queues work on a stream (0 is the null stream): it runs on a thread of HIP's, after everything that the stream was given before. On a
 /// capturing stream it is recorded instead, and runs whenever the graph is launched. Without HIP it runs now.
 pub fn queue(stream: usize, work: impl Fn() + Send + Sync + 'static) -> Result<(), HipError> {
-    let Some(hip) = HIP.as_ref() else {
-        work();
-        return Ok(());
+    match hip() {
+        Some(hip) => launch(hip, stream, work),
+        None => {
+            work();
+            Ok(())
+        }
+    }
+}
+
+/// As [`queue`], for work on memory that may be a device's. The work is told where the CPU finds each region. What the CPU reaches, as all
+/// memory of the reference HIP and pinned memory, is where it is. What it cannot reach is copied to pinned memory before the work, and what
+/// was written is copied back, as further work of the stream: nobody waits, and the work itself calls no HIP, which CUDA forbids it.
+pub fn queue_on(stream: usize, regions: Vec<Region>, work: impl Fn(&[usize]) + Send + Sync + 'static) -> Result<(), HipError> {
+    let staging = match hip() {
+        Some(hip) => Staging::new(hip, &regions)?.map(|staging| (hip, staging)),
+        None => None,
     };
-    let job = Job { once: !is_capturing(hip, stream), work: Box::new(work) };
+    let Some((hip, staging)) = staging else {
+        let addresses: Vec<usize> = regions.iter().map(|region| region.address).collect();
+        return queue(stream, move || work(&addresses));
+    };
+    let (recorded, addresses) = (hip.is_capturing(stream), staging.addresses(&regions));
+    staging.load(hip, stream)?;
+    launch(hip, stream, move || work(&addresses))?;
+    staging.store(hip, stream)?;
+    if recorded {
+        // It stays the graph's: HIP does not say when that is destroyed.
+        return Ok(());
+    }
+    launch(hip, stream, move || staging.give_back())
+}
+
+/// Waits until everything that the stream was given is done.
+pub fn synchronize(stream: usize) -> Result<(), HipError> {
+    hip().map_or(Ok(()), |hip| hip.synchronize(stream))
+}
+
+fn launch(hip: &Hip, stream: usize, work: impl Fn() + Send + Sync + 'static) -> Result<(), HipError> {
+    let job = Job { once: !hip.is_capturing(stream), work: Box::new(work) };
     let data = Box::into_raw(Box::new(job));
     // SAFETY: `call` takes what is passed here, as often as the stream will call it.
-    let queued = checked(unsafe { (hip.launch_host_function)(raw(stream), call, data.cast()) });
+    let queued = unsafe { hip.launch(stream, call, data.cast()) };
     if queued.is_err() {
         // SAFETY: what was not queued is never called, so this is the only owner.
         drop(unsafe { Box::from_raw(data) });
     }
     queued
-}
-
-/// Waits until everything that the stream was given is done.
-pub fn synchronize(stream: usize) -> Result<(), HipError> {
-    match HIP.as_ref() {
-        // SAFETY: the stream is the caller's, which HIP checks itself.
-        Some(hip) => checked(unsafe { (hip.synchronize)(raw(stream)) }),
-        None => Ok(()),
-    }
-}
-
-fn is_capturing(hip: &Hip, stream: usize) -> bool {
-    let mut capturing = 0;
-    // SAFETY: the stream is the caller's, which HIP checks itself; the status is writable.
-    let code = unsafe { (hip.is_capturing)(raw(stream), &mut capturing) };
-    code == 0 && capturing == CAPTURING
 }
 
 struct Job {

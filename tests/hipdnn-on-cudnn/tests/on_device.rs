@@ -101,8 +101,7 @@ impl Case {
     fn new(cuda: &'static Cuda, fused: &Fused) -> Self {
         let handle = Handle::new();
         let graph = fused.graph(&handle);
-        let operands: BTreeMap<i64, Operand> =
-            fused.in_memory().map(|tensor| (tensor.uid, Operand::new(cuda, tensor))).collect();
+        let operands: BTreeMap<i64, Operand> = fused.in_memory().map(|tensor| (tensor.uid, Operand::new(cuda, tensor))).collect();
         let outputs = fused.outputs();
         let mut expected = BTreeMap::new();
         for (uid, operand) in operands.iter().filter(|(uid, _)| !outputs.contains(uid)) {

@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeSet,
+    path::PathBuf,
     process::{Command, Output},
 };
 
@@ -57,6 +58,11 @@ fn every_case_is_listed() {
 
 /// Runs all cases; every one must have passed.
 fn all_pass(forwarding: bool, profile: &str) -> Vec<Value> {
+    all_pass_with(forwarding, profile, &[])
+}
+
+/// The same with more variables.
+fn all_pass_with(forwarding: bool, profile: &str, variables: &[(&str, &str)]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace.jsonl");
     let mut command = command(&["run"]);
@@ -66,7 +72,8 @@ fn all_pass(forwarding: bool, profile: &str) -> Vec<Value> {
         .env("MIOPEN_HIPDNN_HIP_LIBRARY", reference("libamdhip64.so.7"))
         .env("MIOPEN_HIPDNN_FORWARDING", if forwarding { "1" } else { "0" })
         .env("MIOPEN_HIPDNN_TRACE", &trace)
-        .env("REFERENCE_HIPDNN_PROFILE", profile);
+        .env("REFERENCE_HIPDNN_PROFILE", profile)
+        .envs(variables.iter().copied());
     let output = command.output().unwrap();
     let records = records(&output);
     let failed: Vec<_> = records.iter().filter(|record| record["outcome"] != "passed").collect();
@@ -91,6 +98,23 @@ fn off_all_cases_pass() {
     for profile in ["abi", "miopen-provider"] {
         assert_eq!(served(&all_pass(false, profile)), 0);
     }
+}
+
+/// As on a GPU: the reference MIOpen is told that the CPU does not reach the tensors, and computes on copies.
+#[test]
+fn off_all_cases_pass_with_tensors_out_of_reach() {
+    assert_eq!(served(&all_pass_with(false, "abi", &[("REFERENCE_HIP_MEMORY", "device")])), 0);
+}
+
+#[test]
+fn a_device_is_named_or_missed_in_one_line() {
+    let device =
+        |hip: PathBuf| command(&["device"]).env("MIOPEN_HIPDNN_HIP_LIBRARY", hip).env("HIP_ON_CUDA_RUNTIME", "/no/such").output().unwrap();
+    let there = device(reference("libamdhip64.so.7"));
+    assert!(there.status.success() && text(&there.stdout).contains("Reference device"), "{there:?}");
+    let missing = device(dist().join("lib/cuda/libamdhip64.so.7"));
+    assert_eq!(missing.status.code(), Some(3), "{missing:?}");
+    assert!(text(&missing.stderr).contains("/no/such"), "{missing:?}");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use core::ffi::{c_char, c_int};
 use std::{cell::Cell, sync::LazyLock};
 
+use hip_abi::device::{Description, Properties};
+
 use crate::error::{Code, INVALID_DEVICE, INVALID_VALUE, guard, put};
 use crate::runtime;
 
@@ -31,6 +33,13 @@ struct Identity {
     architecture: String,
     compute_units: c_int,
     driver: c_int,
+}
+
+/// Whether programs are told that the host finds the memory of devices where they do. With `REFERENCE_HIP_MEMORY=device` they are told what
+/// a GPU tells them, so that tests see who minds it.
+pub fn shares_memory() -> bool {
+    static SHARES: LazyLock<bool> = LazyLock::new(|| std::env::var("REFERENCE_HIP_MEMORY").is_ok_and(|value| value == "device"));
+    !*SHARES
 }
 
 thread_local! {
@@ -104,72 +113,16 @@ pub unsafe extern "C" fn hipDeviceGetName(name: *mut c_char, length: c_int, devi
     })
 }
 
-/// `hipDeviceProp_tR0600`, as far as it is filled. Offsets and size were computed from the public header and agree with
-/// published bindings.
-#[repr(C, align(8))]
-pub struct Properties {
-    pub bytes: [u8; 1472],
-}
-
-impl Properties {
-    fn of(device: usize) -> Properties {
-        let mut p = Properties { bytes: [0; 1472] };
-        p.text(0, NAME);
-        p.bytes[256] = device as u8 + 1; // uuid
-        p.wide(288, MEMORY as u64); // totalGlobalMem
-        p.wide(296, 64 << 10); // sharedMemPerBlock
-        p.wide(312, i32::MAX as u64); // memPitch
-        p.wide(352, i32::MAX as u64); // totalConstMem
-        p.wide(368, 256); // textureAlignment
-        p.wide(1416, 64 << 10); // maxSharedMemoryPerMultiProcessor
-        for (offset, attribute) in INTEGERS {
-            p.integer(*offset, attribute_value(*attribute, device).unwrap_or(0));
-        }
-        let architecture = IDENTITY.architecture.as_bytes();
-        p.text(1160, &architecture[..architecture.len().min(255)]); // gcnArchName
-        p
-    }
-
-    fn text(&mut self, offset: usize, text: &[u8]) {
-        self.bytes[offset..offset + text.len()].copy_from_slice(text);
-    }
-
-    fn integer(&mut self, offset: usize, value: c_int) {
-        self.bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
-    }
-
-    fn wide(&mut self, offset: usize, value: u64) {
-        self.bytes[offset..offset + 8].copy_from_slice(&value.to_ne_bytes());
-    }
-}
-
-/// Offset in the struct, and the attribute of the same meaning.
-const INTEGERS: &[(usize, c_int)] = &[
-    (304, 71), // regsPerBlock
-    (308, 87), // warpSize
-    (320, 56), // maxThreadsPerBlock
-    (324, 26), // maxThreadsDim
-    (328, 27), //
-    (332, 28), //
-    (336, 29), // maxGridSize
-    (340, 30), //
-    (344, 31), //
-    (348, 5),  // clockRate
-    (360, 23), // major
-    (364, 61), // minor
-    (388, 63), // multiProcessorCount
-    (400, 3),  // canMapHostMemory
-    (576, 8),  // concurrentKernels
-    (584, 67), // pciBusID
-    (608, 60), // memoryClockRate
-    (612, 59), // memoryBusWidth
-    (616, 19), // l2CacheSize
-    (624, 57), // maxThreadsPerMultiProcessor
-];
-
 pub unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut Properties, device: c_int) -> Code {
     // SAFETY: `put` checks for null; otherwise the caller's pointer is valid for the struct of that version.
-    guard(|| checked(device).and_then(|d| unsafe { put(properties, Properties::of(d)) }))
+    guard(|| checked(device).and_then(|d| unsafe { put(properties, properties_of(d)) }))
+}
+
+fn properties_of(device: usize) -> Properties {
+    let mut uuid = [0; 16];
+    uuid[0] = device as u8 + 1;
+    let description = Description { name: NAME, architecture: IDENTITY.architecture.as_bytes(), uuid, memory: MEMORY as u64 };
+    Properties::new(&description, |attribute| attribute_value(attribute, device))
 }
 
 /// Values of `hipDeviceAttribute_t`; those that are not named here are 0 where the enum has them.
@@ -183,6 +136,7 @@ fn attribute_value(attribute: c_int, device: usize) -> Option<c_int> {
         29 => i32::MAX,       // grid
         30 | 31 => 65536,     //
         57 => 2048,           // threads per multiprocessor
+        58 => i32::MAX,       // pitch
         59 => 8192,           // memory bus
         60 => 1_300_000,      // memory clock
         61 => 4,              // minor
@@ -190,6 +144,7 @@ fn attribute_value(attribute: c_int, device: usize) -> Option<c_int> {
         67 => device as c_int + 1, // PCI bus
         71 | 72 => 65536,     // registers
         74 | 76 | 10_002 => 64 << 10, // shared memory
+        81 => 256,            // texture alignment
         83 => i32::MAX,       // constant memory
         87 => 64,             // wavefront
         0..=98 | 10_000..=10_022 => 0,

@@ -20,18 +20,17 @@
 //! libraries do on the CPU cannot be seen by this one and is neither recorded nor ordered: they must submit host functions.
 //!
 //! Only HIP's C functions belong here, one module per kind of object, and in `runtime` the rules that they share; nothing about
-//! MIOpen or hipDNN. What is exported, and under which version, is said in `exports.txt`. Handles are numbers, not addresses, and
+//! MIOpen or hipDNN. What is exported, and under which version, is said in `hip-abi`'s table. Handles are numbers, not addresses, and
 //! never reused: a stale or foreign one is told apart without reading memory.
 #![allow(non_snake_case)]
 
+use hip_abi::{error, launch, registration};
+
 mod capture;
 mod device;
-mod error;
 mod event;
 mod graph;
-mod launch;
 mod memory;
-mod registration;
 mod runtime;
 mod stream;
 mod stubs;

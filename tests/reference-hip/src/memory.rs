@@ -3,6 +3,8 @@
 
 use core::ffi::{c_int, c_void};
 
+use hip_abi::memory::{DEVICE, HOST, PointerAttributes};
+
 use crate::device;
 use crate::error::{Code, INVALID_VALUE, NOT_SUPPORTED, guard, put};
 use crate::runtime::blocks::Blocks;
@@ -104,6 +106,25 @@ pub unsafe extern "C" fn hipMemPtrGetInfo(memory: *mut c_void, size: *mut usize)
         let found = runtime::with(|r| r.blocks.size(memory as usize)).ok_or(INVALID_VALUE)?;
         // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
         unsafe { put(size, found) }
+    })
+}
+
+/// The host finds memory of the "device" where the device finds it, and is told so, unless that is hidden (`device::shares_memory`).
+pub unsafe extern "C" fn hipPointerGetAttributes(attributes: *mut PointerAttributes, address: *mut c_void) -> Code {
+    guard(|| {
+        let known = runtime::with(|r| r.blocks.device_of(address as usize));
+        let found = match known {
+            None => PointerAttributes::UNKNOWN,
+            Some(device) => PointerAttributes {
+                kind: if device.is_some() { DEVICE } else { HOST },
+                device: device.unwrap_or(0) as c_int,
+                device_pointer: address,
+                host_pointer: if device.is_none() || device::shares_memory() { address } else { core::ptr::null_mut() },
+                ..PointerAttributes::UNKNOWN
+            },
+        };
+        // SAFETY: `put` checks for null; otherwise the caller's pointer is valid.
+        unsafe { put(attributes, found) }
     })
 }
 

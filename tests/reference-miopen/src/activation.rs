@@ -88,5 +88,5 @@ pub fn miopenActivationForward(
     let scale = scale(alpha, beta, to.data_type)?;
     let stages = vec![Stage::Apply(curve(activation.mode, activation.parameters)?)];
     let chain = Chain { source: Source::Tensor(in_memory(from, x)?), stages, output: in_memory(to, y)?, scale };
-    handle.queue(move || chain.run())
+    handle.queue(chain)
 }

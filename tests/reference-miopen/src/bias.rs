@@ -6,7 +6,7 @@ use crate::args::{Obj, Raw};
 use crate::classic::Operand;
 use crate::failure::{Failure, Outcome, bad, fail};
 use crate::handle::Handle;
-use crate::numeric;
+use crate::numeric::bias::{Bias, Operation};
 use crate::problem::{in_memory, scale};
 use crate::tensor::Tensor;
 
@@ -47,7 +47,7 @@ pub fn miopenConvolutionForwardBias(
     check(&y, &b)?;
     let scale = scale(alpha, beta, y.0.get()?.data_type)?;
     let (b, y) = (in_memory(b.0.get()?, b.1)?, in_memory(y.0.get()?, y.1)?);
-    handle.get_mut()?.queue(move || numeric::bias::add(&b, &y, scale))
+    handle.get_mut()?.queue(Bias { operation: Operation::Add, bias: b, tensor: y, scale })
 }
 
 /// `db = alpha * (sum of dy) + beta * db`
@@ -64,5 +64,5 @@ pub fn miopenConvolutionBackwardBias(
     check(&dy, &db)?;
     let scale = scale(alpha, beta, db.0.get()?.data_type)?;
     let (dy, db) = (in_memory(dy.0.get()?, dy.1)?, in_memory(db.0.get()?, db.1)?);
-    handle.get_mut()?.queue(move || numeric::bias::sum(&dy, &db, scale))
+    handle.get_mut()?.queue(Bias { operation: Operation::Sum, bias: db, tensor: dy, scale })
 }

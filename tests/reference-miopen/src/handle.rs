@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use hip_queue::HipError;
+use hip_queue::{HipError, Region};
 
 use miopen_api::{status, tuning_policy};
 
 use crate::args::{New, Obj, Out, Raw, create, object};
 use crate::classic::finds::Finds;
 use crate::failure::{Failure, Outcome, bad, fail};
+use crate::numeric::{Use, Work};
 
 /// A handle.
 pub struct Handle {
@@ -33,25 +34,39 @@ impl Handle {
     }
 
     /// Queues work on the stream. Under profiling, waits for it and remembers how long it computed.
-    pub fn queue(&mut self, work: impl Fn() + Send + Sync + 'static) -> Outcome {
+    pub fn queue(&mut self, work: impl Work) -> Outcome {
         if self.profiling {
             return self.measure(work).map(|_| ());
         }
-        hip_queue::queue(self.stream.0.expose_provenance(), work).map_err(hip_failed)
+        self.put(work, |work| work.run())
+    }
+
+    /// Puts work on the stream, done by a function. What it touches may be memory of a device, which the CPU does not reach: then it is done
+    /// on copies.
+    fn put<W: Work>(&self, mut work: W, run: impl Fn(&W) + Send + Sync + 'static) -> Outcome {
+        let mut regions = Vec::new();
+        work.each(&mut |tensor, usage| {
+            regions.push(Region { address: tensor.address, bytes: tensor.bytes(), written: usage == Use::Output });
+        });
+        let moved = move |addresses: &[usize]| {
+            let (mut work, mut addresses) = (work.clone(), addresses.iter());
+            work.each(&mut |tensor, _| tensor.address = addresses.next().copied().unwrap_or(tensor.address));
+            run(&work);
+        };
+        hip_queue::queue_on(self.stream.0.expose_provenance(), regions, moved).map_err(hip_failed)
     }
 
     /// Queues work, waits for everything that is on the stream, and says how many milliseconds the work computed.
-    pub fn measure(&mut self, work: impl Fn() + Send + Sync + 'static) -> Result<f32, Failure> {
-        let (stream, time) = (self.stream.0.expose_provenance(), Arc::new(AtomicU32::new(0)));
+    pub fn measure<W: Work>(&mut self, work: W) -> Result<f32, Failure> {
+        let time = Arc::new(AtomicU32::new(0));
         let measured = time.clone();
-        let timed = move || {
+        self.put(work, move |work| {
             let start = Instant::now();
-            work();
+            work.run();
             let milliseconds = (start.elapsed().as_secs_f64() * 1e3) as f32;
             measured.store(milliseconds.to_bits(), Ordering::Release);
-        };
-        hip_queue::queue(stream, timed).map_err(hip_failed)?;
-        hip_queue::synchronize(stream).map_err(hip_failed)?;
+        })?;
+        hip_queue::synchronize(self.stream.0.expose_provenance()).map_err(hip_failed)?;
         let time = f32::from_bits(time.load(Ordering::Acquire));
         if self.profiling {
             self.kernel_time = time;

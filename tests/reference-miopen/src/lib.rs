@@ -1,6 +1,7 @@
 //! A MIOpen on the CPU, for tests: real descriptor state, MIOpen's argument checks and statuses, and convolutions, computed, in every
 //! style in which programs ask for them. It stands for the native library behind the shim (`libMIOpen_private.so.1`, every function as
-//! `<name>_impl`), or with the feature `stock` for an ordinary `libMIOpen.so.1`. Device pointers are host pointers.
+//! `<name>_impl`), or with the feature `stock` for an ordinary `libMIOpen.so.1`. It computes on the CPU wherever the tensors are: memory that
+//! the CPU does not reach (of a GPU) is copied before and after, as further work of the stream.
 //!
 //! The styles are folders: `classic` (Find, then execution with an algorithm and scalars), `immediate` (solutions by number), `find2`
 //! (problems, solutions, and solutions saved for another process) and `fusion` (plans of a convolution, bias, batch normalisation and

@@ -47,6 +47,7 @@ const FILES: &[(&str, &str)] = &[
     ("libamdhip64.so", "lib/reference/libamdhip64.so.7"),
     ("libhipdnn_on_cudnn.so", "lib/cuda/libhipdnn_backend.so"),
     ("gpu-bench", "bin/gpu-bench"),
+    ("libhip_on_cuda.so", "lib/cuda/libamdhip64.so.7"),
 ];
 
 /// Builds the workspace and lays it out; answers where.

@@ -7,6 +7,7 @@ mod chromium;
 mod components;
 mod corpus;
 mod demo;
+mod gpu;
 mod licenses;
 mod onnxruntime;
 mod packages;
@@ -50,11 +51,14 @@ enum Task {
     },
     /// Builds everything and runs all tests.
     Test {
-        /// Instead, run the cases from the field on a device, with the libraries that MIOPEN_HIPDNN_NATIVE_LIBRARY,
-        /// MIOPEN_HIPDNN_BACKEND_LIBRARY and MIOPEN_HIPDNN_HIP_LIBRARY name.
+        /// Instead, run the cases from the field, driver lines and the corpus on this machine's GPU, with HIP on CUDA, hipDNN's ABI on cuDNN and
+        /// the reference MIOpen; exit status 3 without one. If MIOPEN_HIPDNN_NATIVE_LIBRARY, MIOPEN_HIPDNN_BACKEND_LIBRARY and
+        /// MIOPEN_HIPDNN_HIP_LIBRARY name libraries, the cases, with those.
         #[arg(long)]
         gpu: bool,
     },
+    /// Makes target/gpu: what `test --gpu` runs, for a machine without Rust, where `run.sh` in it does the same.
+    GpuPack,
     /// Runs the cases from the field with forwarding off, on, and strict, and fails if they differ where they should not.
     Parity,
     /// Drives the committed corpus, in the directions that its lines ask for, under both engine profiles, and compares what came of it with
@@ -111,7 +115,8 @@ fn run(task: Task) -> Result<()> {
         Task::Demo { json, of: None } => demo::run(&build::dist()?, json),
         Task::Demo { of: Some(Demonstration::Swap), .. } => swap::run(&build::dist()?, &components::build()?),
         Task::Test { gpu: false } => test(),
-        Task::Test { gpu: true } => cases::on_a_device(),
+        Task::Test { gpu: true } => test_on_a_gpu(),
+        Task::GpuPack => gpu::pack(&build::dist()?).map(|folder| println!("{}", folder.display())),
         Task::Parity => cases::parity(&build::dist()?),
         Task::Corpus { write } => corpus::run(&build::dist()?, write),
         Task::RealMiopen => real_miopen::run(),
@@ -130,6 +135,15 @@ fn test() -> Result<()> {
     build::dist()?;
     components::build()?;
     build::cargo(&["test", "--release", "--workspace", "--locked"])
+}
+
+/// What is missing is said before anything is built: a build takes minutes.
+fn test_on_a_gpu() -> Result<()> {
+    if cases::names_a_device()? {
+        return cases::on_a_device(&build::dist()?);
+    }
+    gpu::require_device()?;
+    gpu::test(&build::dist()?)
 }
 
 /// The same translation natively and under an emulated baseline processor, printed alike.

@@ -94,6 +94,8 @@ functions! {
         free "hipFree" (*mut c_void);
         memcpy "hipMemcpy" (*mut c_void, *const c_void, usize, c_int);
         synchronize "hipDeviceSynchronize" ();
+        stream_create "hipStreamCreate" (*mut *mut c_void);
+        stream_destroy "hipStreamDestroy" (*mut c_void);
     }
 }
 
@@ -127,6 +129,27 @@ impl Hip {
             ensure!(!address.is_null(), "hipMalloc answered no memory");
         }
         Ok(Buffer { hip: self, address, bytes })
+    }
+
+    /// A stream, as the driver makes one for its handle: copies on the null stream wait for it.
+    pub fn stream(&self) -> Result<Stream<'_>> {
+        let mut stream = null_mut();
+        // SAFETY: `stream` is writable.
+        check("hipStreamCreate", unsafe { (self.stream_create)(&mut stream) })?;
+        Ok(Stream { hip: self, stream })
+    }
+}
+
+/// A stream, destroyed when dropped.
+pub struct Stream<'a> {
+    hip: &'a Hip,
+    stream: *mut c_void,
+}
+
+impl Drop for Stream<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by the same runtime, destroyed once.
+        unsafe { (self.hip.stream_destroy)(self.stream) };
     }
 }
 
@@ -180,7 +203,7 @@ functions! {
     /// The MIOpen functions that make and destroy objects.
     Objects {
         version "miopenGetVersion" (*mut usize, *mut usize, *mut usize);
-        create "miopenCreate" (*mut Object);
+        create "miopenCreateWithStream" (*mut Object, *mut c_void);
         destroy "miopenDestroy" (Object);
         enable_profiling "miopenEnableProfiling" (Object, bool);
         kernel_time "miopenGetKernelTime" (Object, *mut f32);
@@ -326,9 +349,12 @@ impl MiOpen {
         }
     }
 
-    /// A handle on the default stream.
-    pub fn handle(&self) -> Result<Owned, CallError> {
-        Owned::create("miopenCreate", self.objects.create, self.objects.destroy)
+    /// A handle on a stream, which must outlive it.
+    pub fn handle(&self, stream: &Stream<'_>) -> Result<Owned, CallError> {
+        let mut object = null_mut();
+        // SAFETY: `object` is writable; the stream lives.
+        returned("miopenCreateWithStream", unsafe { (self.objects.create)(&mut object, stream.stream) })?;
+        Ok(Owned { object, destroy: self.objects.destroy })
     }
 
     /// Makes a first call. With it, and not before, the shim reads its environment and opens its files.

@@ -90,9 +90,14 @@ impl Libraries {
     /// Loads them: HIP first, as a program that is linked with both has it. A path in `FIELD_CASES_MIOPEN` takes the place of the name that
     /// programs ask the loader for; HIP's is the path that the shim is told, if it is told one.
     pub fn load() -> Result<&'static Self> {
-        let hip = load("HIP", "MIOPEN_HIPDNN_HIP_LIBRARY", &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"])?;
+        let hip = Self::hip()?;
         let miopen = load("MIOpen", "FIELD_CASES_MIOPEN", &[miopen_api::SONAME])?;
-        Ok(Box::leak(Box::new(Self { miopen: MiOpen::resolve(miopen)?, hip: Hip::resolve(hip)? })))
+        Ok(Box::leak(Box::new(Self { miopen: MiOpen::resolve(miopen)?, hip })))
+    }
+
+    /// HIP alone.
+    pub fn hip() -> Result<Hip> {
+        Hip::resolve(load("HIP", "MIOPEN_HIPDNN_HIP_LIBRARY", &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"])?)
     }
 }
 

@@ -13,7 +13,7 @@ use anyhow::Result;
 
 pub use compare::{Difference, differences, executed, forwarded, one_device, report, strict_differences, without_failures};
 pub use known::{Known, Verdict, judge, parse};
-pub use replay::{Mode, replay, surround};
+pub use replay::{CUDNN, Mode, replay, surround};
 
 /// The committed list.
 const KNOWN: &str = include_str!("../../known-differences.txt");
@@ -24,7 +24,7 @@ pub struct Settings {
     pub dist: PathBuf,
     /// Where reports go; old ones there are removed.
     pub reports: PathBuf,
-    /// Engine profiles of the reference hipDNN, each compared by itself.
+    /// Engine profiles of the reference hipDNN, or [`CUDNN`], each compared by itself.
     pub profiles: Vec<String>,
     /// Only these cases.
     pub only: Vec<String>,

@@ -43,12 +43,15 @@ impl Mode {
     }
 }
 
-/// Where each library lies in a layout.
-const LIBRARIES: &[(&str, &str)] = &[
-    ("MIOPEN_HIPDNN_NATIVE_LIBRARY", "lib/reference/libMIOpen_private.so.1"),
-    ("MIOPEN_HIPDNN_BACKEND_LIBRARY", "lib/reference/libhipdnn_backend.so"),
-    ("MIOPEN_HIPDNN_HIP_LIBRARY", "lib/reference/libamdhip64.so.7"),
-    ("FIELD_CASES_MIOPEN", "lib/libMIOpen.so.1"),
+/// The profile of runs on a GPU: hipDNN's ABI on cuDNN, HIP on CUDA, and the reference MIOpen on the GPU's memory.
+pub const CUDNN: &str = "cudnn";
+
+/// Where each library lies in a layout: on the CPU, and on a GPU.
+const LIBRARIES: &[(&str, &str, &str)] = &[
+    ("MIOPEN_HIPDNN_NATIVE_LIBRARY", "lib/reference/libMIOpen_private.so.1", "lib/reference/libMIOpen_private.so.1"),
+    ("MIOPEN_HIPDNN_BACKEND_LIBRARY", "lib/reference/libhipdnn_backend.so", "lib/cuda/libhipdnn_backend.so"),
+    ("MIOPEN_HIPDNN_HIP_LIBRARY", "lib/reference/libamdhip64.so.7", "lib/cuda/libamdhip64.so.7"),
+    ("FIELD_CASES_MIOPEN", "lib/libMIOpen.so.1", "lib/libMIOpen.so.1"),
 ];
 
 /// Removes a report of an earlier run, if there is one.
@@ -72,10 +75,15 @@ pub fn surround(command: &mut Command, dist: &Path, profile: &str, mode: Mode) -
     for (variable, _) in std::env::vars_os().filter(|(variable, _)| is_ours(&variable.to_string_lossy())) {
         command.env_remove(variable);
     }
-    for (variable, relative) in LIBRARIES {
-        command.env(variable, library(dist, relative)?);
+    let on_gpu = profile == CUDNN;
+    for (variable, on_cpu, on_a_gpu) in LIBRARIES {
+        command.env(variable, library(dist, if on_gpu { on_a_gpu } else { on_cpu })?);
     }
-    command.env("LD_LIBRARY_PATH", dist.join("lib").canonicalize()?);
+    // The GPU's own libraries may lie where only the caller's loader looks.
+    let callers = if on_gpu { std::env::var_os("LD_LIBRARY_PATH") } else { None }.unwrap_or_default();
+    let callers = std::env::split_paths(&callers).filter(|folder| !folder.as_os_str().is_empty());
+    let folders: Vec<_> = std::iter::once(dist.join("lib").canonicalize()?).chain(callers).collect();
+    command.env("LD_LIBRARY_PATH", std::env::join_paths(folders)?);
     command.env("REFERENCE_HIPDNN_PROFILE", profile).envs(mode.switches().iter().copied());
     Ok(())
 }
@@ -136,7 +144,7 @@ mod tests {
     fn a_run_that_crashes_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let dist = folder.path().join("dist");
-        for (_, relative) in LIBRARIES {
+        for (_, relative, _) in LIBRARIES {
             let path = dist.join(relative);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();

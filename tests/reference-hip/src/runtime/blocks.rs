@@ -90,6 +90,11 @@ impl Blocks {
         self.live.get(&address).map(|m| m.size())
     }
 
+    /// The device of the allocation that holds an address; none of pinned host memory.
+    pub fn device_of(&self, address: usize) -> Option<Option<usize>> {
+        self.holding(address).map(|memory| memory.device())
+    }
+
     /// Takes an allocation off the list; the caller drops it.
     pub fn remove(&mut self, address: usize, pinned: bool) -> Result<Arc<Memory>, Code> {
         self.starting(address, pinned)?;

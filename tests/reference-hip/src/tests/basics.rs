@@ -131,7 +131,7 @@ fn launches_refuse_and_errors_stick() {
 
 #[test]
 fn properties_name_the_architecture() {
-    let mut properties = crate::device::Properties { bytes: [1; 1472] };
+    let mut properties = hip_abi::device::Properties { bytes: [1; 1472] };
     // SAFETY: the pointer is a local's of the right size.
     assert_eq!(unsafe { hipGetDevicePropertiesR0600(&mut properties, 0) }, 0);
     let text = |offset: usize| CStr::from_bytes_until_nul(&properties.bytes[offset..]).unwrap().to_str().unwrap();

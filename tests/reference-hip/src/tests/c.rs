@@ -50,7 +50,7 @@ unsafe extern "C" {
     pub fn hipEventCreateWithFlags(out: *mut Address, flags: u32) -> c_int;
     pub fn hipEventElapsedTime(out: *mut f32, start: Address, stop: Address) -> c_int;
     pub fn hipGraphInstantiate(out: *mut Address, graph: Address, n: *mut Address, l: *mut u8, s: usize) -> c_int;
-    pub fn hipGetDevicePropertiesR0600(properties: *mut crate::device::Properties, device: c_int) -> c_int;
+    pub fn hipGetDevicePropertiesR0600(properties: *mut hip_abi::device::Properties, device: c_int) -> c_int;
     #[allow(clippy::too_many_arguments)]
     pub fn hipMemcpy2DAsync(
         to: Address,

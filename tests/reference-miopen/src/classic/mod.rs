@@ -68,7 +68,7 @@ impl Call {
         problem.check()?;
         handle.finds.check(&problem, algorithm)?;
         let work = problem.work(self.memory(), scale(alpha, beta, problem.output().data_type)?)?;
-        handle.queue(move || work.run())
+        handle.queue(work)
     }
 
     /// Runs the one algorithm there is, once, on the caller's buffers: the output is overwritten, as by the real Find.
@@ -87,7 +87,7 @@ impl Call {
         let problem = self.problem()?;
         problem.check()?;
         let work = problem.work(self.memory(), Scale::PLAIN)?;
-        let time = handle.measure(move || work.run())?;
+        let time = handle.measure(work)?;
         handle.finds.add(&problem, algorithm);
         returned.put(1)?;
         results.put(ConvAlgoPerf { algorithm, time, memory: 0 })

@@ -46,7 +46,7 @@ fn measure(handle: &mut Handle, problem: &OwnProblem, given: [Option<Raw>; 3]) -
         };
     }
     let work = problem.borrow().work(memory, Scale::PLAIN)?;
-    handle.measure(move || work.run())
+    handle.measure(work)
 }
 
 pub fn miopenFindSolutions(
@@ -105,7 +105,7 @@ pub fn miopenRunSolution(
     let (problem, memory) = with_arguments(solution, &arguments)?;
     problem.borrow().check()?;
     let work = problem.borrow().work(memory, Scale::PLAIN)?;
-    handle.queue(move || work.run())
+    handle.queue(work)
 }
 
 pub fn miopenDestroySolution(solution: Obj<Solution>) -> Outcome {

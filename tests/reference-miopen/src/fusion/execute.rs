@@ -89,7 +89,7 @@ pub fn miopenExecuteFusionPlan(
     let execution = Execution { plan: plan.get()?, x: (x_desc.get()?, x), y: (y_desc.get()?, y), arguments: arguments.get()? };
     execution.check()?;
     let chain = execution.chain()?;
-    handle.queue(move || chain.run())
+    handle.queue(chain)
 }
 
 /// With a workspace, which nothing needs.

@@ -76,5 +76,5 @@ pub fn miopenConvolutionBiasActivationForward(
     stages.push(add_bias(bias_desc.get()?, bias, out)?);
     stages.push(Stage::Apply(curve(activation.mode, activation.parameters)?));
     let chain = Chain { source: Source::Convolution(convolution), stages, output: in_memory(out, y)?, scale: Scale::PLAIN };
-    handle.queue(move || chain.run())
+    handle.queue(chain)
 }

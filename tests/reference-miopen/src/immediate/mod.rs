@@ -87,6 +87,6 @@ impl Call {
     /// Computes with the memory of x, w and y, in the order of the handle's stream.
     fn execute(mut self, memory: [Raw; 3], solution: u64) -> Outcome {
         let work = self.solved_by(solution)?.work(memory, Scale::PLAIN)?;
-        self.handle.get_mut()?.queue(move || work.run())
+        self.handle.get_mut()?.queue(work)
     }
 }

@@ -2,9 +2,45 @@
 
 use super::format::Scale;
 use super::tensor::Tensor;
+use super::work::{Use, Work};
 
-/// `y = alpha * (y + b) + beta * y`
-pub fn add(bias: &Tensor, y: &Tensor, scale: Scale) {
+/// What is done with the numbers.
+#[derive(Clone, Copy)]
+pub enum Operation {
+    /// `tensor = alpha * (tensor + bias) + beta * tensor`
+    Add,
+    /// `bias = alpha * (tensor summed over all but the channels) + beta * bias`
+    Sum,
+}
+
+/// A bias and a tensor that are known to fit.
+#[derive(Clone, Copy)]
+pub struct Bias {
+    pub operation: Operation,
+    pub bias: Tensor,
+    pub tensor: Tensor,
+    pub scale: Scale,
+}
+
+impl Work for Bias {
+    fn each(&mut self, show: &mut dyn FnMut(&mut Tensor, Use)) {
+        let (input, output) = match self.operation {
+            Operation::Add => (&mut self.bias, &mut self.tensor),
+            Operation::Sum => (&mut self.tensor, &mut self.bias),
+        };
+        show(input, Use::Input);
+        show(output, Use::Output);
+    }
+
+    fn run(&self) {
+        match self.operation {
+            Operation::Add => add(&self.bias, &self.tensor, self.scale),
+            Operation::Sum => sum(&self.tensor, &self.bias, self.scale),
+        }
+    }
+}
+
+fn add(bias: &Tensor, y: &Tensor, scale: Scale) {
     let mut added = vec![0.0; bias.dims[1]];
     bias.read_channels(0, [0; 3], &mut added);
     let mut row = vec![0.0; y.dims[4]];
@@ -20,8 +56,7 @@ pub fn add(bias: &Tensor, y: &Tensor, scale: Scale) {
     }
 }
 
-/// `b = alpha * (dy summed over all but the channels) + beta * b`
-pub fn sum(dy: &Tensor, bias: &Tensor, scale: Scale) {
+fn sum(dy: &Tensor, bias: &Tensor, scale: Scale) {
     let (mut sums, mut row) = (vec![0.0; dy.dims[1]], vec![0.0; dy.dims[4]]);
     for n in 0..dy.dims[0] {
         for ([d, h], channels) in dy.rows() {

@@ -1,9 +1,10 @@
 //! A convolution, or a tensor as it is, followed by functions of each element: all in double precision, rounded once at the end. Which
 //! chains a caller may ask for is not decided here.
 
-use super::convolution::{Convolution, Output};
+use super::convolution::Convolution;
 use super::format::{Format, Scale};
 use super::tensor::Tensor;
+use super::work::{Use, Work};
 
 /// A function of one number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,6 +97,7 @@ pub enum Source {
 }
 
 /// A chain whose tensors are known to fit.
+#[derive(Clone)]
 pub struct Chain {
     pub source: Source,
     pub stages: Vec<Stage>,
@@ -104,9 +106,18 @@ pub struct Chain {
     pub scale: Scale,
 }
 
-impl Chain {
-    /// Computes the output.
-    pub fn run(&self) {
+impl Work for Chain {
+    fn each(&mut self, show: &mut dyn FnMut(&mut Tensor, Use)) {
+        match &mut self.source {
+            // Its result is nowhere in the caller's memory.
+            Source::Convolution(convolution) => convolution.each_input(|tensor| show(tensor, Use::Input)),
+            Source::Tensor(tensor) => show(tensor, Use::Input),
+        }
+        self.stages.iter_mut().flat_map(Stage::tensors).for_each(|tensor| show(tensor, Use::Input));
+        show(&mut self.output, Use::Output);
+    }
+
+    fn run(&self) {
         // Outlives all reading of the tensor that lies in it.
         let mut sums = Vec::new();
         let source = match self.source {
@@ -124,7 +135,9 @@ impl Chain {
             }
         }
     }
+}
 
+impl Chain {
     /// Computes a convolution in double precision, and gives the tensor that has it.
     fn convolve(&self, mut convolution: Convolution, sums: &mut Vec<f64>) -> Tensor {
         let dims = self.output.dims;
@@ -132,17 +145,21 @@ impl Chain {
         let mut strides = [1; 5];
         (0..4).rev().for_each(|axis| strides[axis] = strides[axis + 1] * dims[axis + 1]);
         let result = Tensor::new(&dims, &strides, 1, Format::Double, sums.as_mut_ptr().expose_provenance());
-        match convolution.output {
-            Output::Small => convolution.small = result,
-            Output::Large => convolution.large = result,
-            Output::Filter => convolution.filter = result,
-        }
+        *convolution.result() = result;
         convolution.run();
         result
     }
 }
 
 impl Stage {
+    fn tensors(&mut self) -> Vec<&mut Tensor> {
+        match self {
+            Stage::Add { tensor, .. } => vec![tensor],
+            Stage::Normalise { scale, shift, mean, variance, .. } => vec![scale, shift, mean, variance],
+            Stage::Apply(_) => Vec::new(),
+        }
+    }
+
     fn apply(&self, at: [usize; 4], row: &mut [f64], other: &mut [f64]) {
         let mut with = |tensor: &Tensor, change: &dyn Fn(&mut f64, f64)| {
             read_spread(tensor, at, other);

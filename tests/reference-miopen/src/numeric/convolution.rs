@@ -7,6 +7,7 @@ use super::lattice::{Lattice, Step};
 use super::loops::{self, Pieces};
 use super::products::{self, Channels};
 use super::tensor::Tensor;
+use super::work::{Use, Work};
 
 /// Blocks hold at least this many places of the small grid, if there are as many: matrix products want them.
 const PLACES_PER_BLOCK: usize = 512;
@@ -40,9 +41,13 @@ pub struct Convolution {
     pub scale: Scale,
 }
 
-impl Convolution {
-    /// Computes the output.
-    pub fn run(&self) {
+impl Work for Convolution {
+    fn each(&mut self, show: &mut dyn FnMut(&mut Tensor, Use)) {
+        self.each_input(|tensor| show(tensor, Use::Input));
+        show(self.result(), Use::Output);
+    }
+
+    fn run(&self) {
         let (lattice, channels) = (self.lattice(), self.channels());
         let group = channels.small * lattice.small_channel() + channels.large * lattice.large_channel();
         let together = (NUMBERS_TOGETHER / group).clamp(1, self.groups);
@@ -53,6 +58,27 @@ impl Convolution {
         for first in (0..self.groups).step_by(together) {
             self.only(first..(first + together).min(self.groups)).run_groups(&lattice);
         }
+    }
+}
+
+impl Convolution {
+    /// The tensor that is computed.
+    pub fn result(&mut self) -> &mut Tensor {
+        match self.output {
+            Output::Small => &mut self.small,
+            Output::Large => &mut self.large,
+            Output::Filter => &mut self.filter,
+        }
+    }
+
+    /// The two others.
+    pub fn each_input(&mut self, show: impl FnMut(&mut Tensor)) {
+        let inputs = match self.output {
+            Output::Small => [&mut self.large, &mut self.filter],
+            Output::Large => [&mut self.small, &mut self.filter],
+            Output::Filter => [&mut self.small, &mut self.large],
+        };
+        inputs.into_iter().for_each(show);
     }
 
     /// The convolution of some of the groups.

@@ -134,6 +134,16 @@ unsafe fn write<E: Element>(to: *mut E, step: usize, line: &[f64], scale: Scale)
 }
 
 impl Format {
+    /// Bytes of an element.
+    pub fn width(self) -> usize {
+        match self {
+            Format::Double => 8,
+            Format::Float | Format::Int32 => 4,
+            Format::Half | Format::Bfloat16 => 2,
+            Format::Int8 => 1,
+        }
+    }
+
     /// Reads a line that starts `offset` elements behind an address.
     ///
     /// # Safety

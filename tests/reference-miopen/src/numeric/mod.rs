@@ -17,7 +17,9 @@ mod lattice;
 mod loops;
 mod products;
 mod tensor;
+mod work;
 
 pub use format::{Format, Scale};
 pub use lattice::Step;
 pub use tensor::Tensor;
+pub use work::{Use, Work};

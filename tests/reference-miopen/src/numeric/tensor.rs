@@ -34,6 +34,11 @@ impl Tensor {
         five
     }
 
+    /// How many bytes behind the address its last element ends.
+    pub fn bytes(&self) -> usize {
+        (self.offset(self.dims.map(|dim| dim - 1)) + 1) * self.format.width()
+    }
+
     /// The part of a tensor that has only some places along an axis. Channels in vectors cannot be parted.
     pub fn part(mut self, axis: usize, places: Range<usize>) -> Tensor {
         debug_assert!(self.vector == 1 || axis > 1);

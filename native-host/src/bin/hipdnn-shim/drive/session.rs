@@ -234,7 +234,9 @@ struct Run<'a> {
 impl Run<'_> {
     fn drive(&self, record: &mut Record) -> Result<()> {
         let c = self.convolution;
-        let handle = self.miopen.handle()?;
+        // As the driver does, and not the null stream, on which the copies are.
+        let stream = self.hip.stream()?;
+        let handle = self.miopen.handle(&stream)?;
         if self.timed() {
             self.miopen.enable_profiling(&handle)?;
         }
@@ -342,7 +344,7 @@ impl Run<'_> {
         Ok(vec![first, y.read()?])
     }
 
-    /// Whether the line wants times of the device, which the driver takes from profiling.
+    /// Whether the line wants times of the device, which the driver takes from profiling: the shim's come from events on the stream.
     fn timed(&self) -> bool {
         self.line.integer("time") != 0
     }

@@ -1,11 +1,11 @@
-//! Everything that needs a GPU to run: code objects and kernel launches. They all refuse, audibly.
+//! Code objects and kernel launches: no runtime of the tests runs the kernels of a program built for ROCm. They all refuse, audibly.
 //! What programs with kernels do before that, on being loaded, is in `registration`.
 
 use crate::error::{Code, NOT_SUPPORTED, guard};
 
 fn refuse(function: &str) -> Code {
     guard(|| {
-        eprintln!("reference HIP: {function} refused: there is no device that could run kernels");
+        eprintln!("{function} refused: this HIP runtime runs no kernels of programs");
         Err(NOT_SUPPORTED)
     })
 }
@@ -13,7 +13,8 @@ fn refuse(function: &str) -> Code {
 /// Defines functions that ignore their arguments, which the C calling convention of the platform allows.
 macro_rules! refusing {
     ($($name:ident)*) => {
-        $(pub extern "C" fn $name() -> Code {
+        $(#[doc = concat!("`", stringify!($name), "`")]
+        pub extern "C" fn $name() -> Code {
             refuse(stringify!($name))
         })*
     };

@@ -33,10 +33,12 @@ thread_local! {
 /// What every registration gets as its handle: programs only check and return it.
 static REGISTERED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
+/// Accepts whatever code it is.
 pub extern "C" fn __hipRegisterFatBinary(_data: *const c_void) -> *mut *mut c_void {
     REGISTERED.as_ptr()
 }
 
+/// Nothing was registered.
 pub extern "C" fn __hipUnregisterFatBinary(_modules: *mut *mut c_void) {}
 
 /// Ignores its arguments, which the C calling convention of the platform allows.
@@ -49,10 +51,15 @@ fn configurations<R>(f: impl FnOnce(&mut Vec<Configuration>) -> R) -> Result<R, 
     CONFIGURATIONS.try_with(|c| f(&mut c.borrow_mut())).map_err(|_| UNKNOWN)
 }
 
+/// The configuration of the launch to come.
 pub extern "C" fn __hipPushCallConfiguration(grid: Dim3, block: Dim3, shared: usize, stream: *mut c_void) -> Code {
     guard(|| configurations(|c| c.push(Configuration { grid, block, shared, stream })))
 }
 
+/// Takes it back.
+///
+/// # Safety
+/// Each pointer is null or valid for a write.
 pub unsafe extern "C" fn __hipPopCallConfiguration(
     grid: *mut Dim3,
     block: *mut Dim3,
