@@ -1,6 +1,7 @@
 //! How results look: the record of a driven direction as one JSON line, or as the lines that people know from MIOpenDriver.
 //! Nothing is computed here.
 
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::{
@@ -161,6 +162,12 @@ fn print_shape(title: &str, c: &Convolution) {
         c.dilations,
         c.groups
     );
+}
+
+/// How far something is. On stderr, and only if that is a terminal.
+pub fn progress(what: &'static str, length: u64) -> anyhow::Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {pos}/{len}, {eta} left {msg}")?.progress_chars("=> ");
+    Ok(ProgressBar::new(length).with_style(style).with_prefix(what))
 }
 
 /// The name of a base's type.

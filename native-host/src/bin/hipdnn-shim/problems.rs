@@ -3,12 +3,13 @@
 
 use hipdnn_host::{
     data_type::DataType,
+    offline::problems::window::Window,
     problem::{ConvolutionDirection, ConvolutionMode, OwnedConvolution, OwnedProblem, TensorDescriptor},
 };
 
 use crate::{
     Usage,
-    convolution::{Convolution, Tensor, Window},
+    convolution::{Convolution, Tensor},
     flags::{Base, Direction, Line},
 };
 

@@ -13,7 +13,7 @@
 //! * for integers: nothing.
 
 use half::{bf16, f16};
-use hipdnn_host::{data_type::DataType, problem::Scaling};
+use hipdnn_host::{data_type::DataType, offline::choices::Choices, problem::Scaling};
 
 use crate::{
     convolution::{Convolution, Tensor},
@@ -29,23 +29,6 @@ pub const GUARD: usize = 64;
 /// The seed of the inputs. Fixed, so that a failure can be repeated.
 const SEED: u64 = 0x5eed;
 
-/// A generator of numbers that look random (splitmix64): the same in every run.
-struct Generator(u64);
-
-impl Generator {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
-
 /// Values of a tensor, for its whole extent (or none, of one that is computed): integers and what they are multiplied with. Sums of their products are exact.
 #[derive(Default)]
 pub struct Values {
@@ -56,7 +39,7 @@ pub struct Values {
 impl Values {
     /// Input that is exact in every type: multiples of 1/8 in [-1, 1], for integer types whole numbers in [-8, 8].
     pub fn input(tensor: &Tensor, stream: u64) -> Self {
-        let mut generator = Generator(SEED ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        let mut generator = Choices::seeded(SEED ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
         let scale = if tensor.data_type == DataType::Int8 { 1.0 } else { 0.125 };
         Self { numerators: (0..tensor.extent()).map(|_| generator.below(17) as i16 - 8).collect(), scale }
     }
@@ -375,9 +358,9 @@ impl<'a> Reference<'a> {
         if multiplications <= FULL_CHECK || total <= affordable {
             return Box::new((0..total).map(|number| unravel(number, dims)));
         }
-        let mut generator = Generator(SEED);
+        let mut generator = Choices::seeded(SEED);
         let corners = [0, total - 1];
-        Box::new((0..affordable).map(move |i| unravel(corners.get(i as usize).copied().unwrap_or_else(|| generator.below(total)), dims)))
+        Box::new((0..affordable).map(move |i| unravel(corners.get(i as usize).copied().unwrap_or_else(|| generator.below(total as usize) as u64), dims)))
     }
 }
 
