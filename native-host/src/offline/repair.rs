@@ -2,7 +2,10 @@
 //!
 //! Found by trying, with whatever translator there is; no rule is known here.
 
-use super::problems::slots::{self, Slot};
+use super::problems::{
+    shrink::mended,
+    slots::{self, Slot},
+};
 use crate::{
     data_type::DataType,
     problem::{ActivationMode, ConvolutionDirection, ConvolutionMode, NormalizationMode, OwnedProblem},
@@ -19,21 +22,40 @@ pub struct Change {
     pub to: String,
 }
 
+/// Changes with which a problem is accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// What would be otherwise.
+    pub changes: Vec<Change>,
+    /// Whether the lengths that follow from others would have to follow.
+    pub lengths_follow: bool,
+}
+
 /// The most problems that are tried.
 const MOST: usize = 20_000;
 
-/// The smallest sets of changes with which a problem is accepted: single ones if there are any, else pairs, else triples of one kind.
-pub fn repairs(problem: &OwnedProblem, accepted: &mut dyn FnMut(&OwnedProblem) -> bool) -> Vec<Vec<Change>> {
+/// The smallest sets of changes with which a problem is accepted: single ones if there are any, else pairs, else all of one kind.
+pub fn repairs(problem: &OwnedProblem, accepted: &mut dyn FnMut(&OwnedProblem) -> bool) -> Vec<Repair> {
     let parts = unusual(problem);
     let mut tried = 0;
+    // With changes alone, else with the lengths that then follow.
     let mut works = |positions: &[usize]| {
         tried += 1;
-        tried <= MOST && accepted(&with(problem, positions))
+        let changed = with(problem, positions);
+        let followed = || mended(&changed);
+        if tried > MOST {
+            None
+        } else if accepted(&changed) {
+            Some(false)
+        } else {
+            followed().filter(|followed| accepted(followed)).map(|_| true)
+        }
     };
     let singles: Vec<Vec<usize>> = parts.iter().map(|part| vec![part.position]).collect();
     let pairs = || parts.iter().enumerate().flat_map(|(i, a)| parts[i + 1..].iter().map(|b| vec![a.position, b.position])).collect();
     for sets in [singles, pairs(), of_one_kind(&parts)] {
-        let found: Vec<Vec<Change>> = sets.into_iter().filter(|set| works(set)).map(|set| changes(&parts, &set)).collect();
+        let repair = |set: Vec<usize>| Some(Repair { lengths_follow: works(&set)?, changes: changes(&parts, &set) });
+        let found: Vec<Repair> = sets.into_iter().filter_map(repair).collect();
         if !found.is_empty() {
             return found;
         }
@@ -138,8 +160,8 @@ mod tests {
         OwnedProblem::Convolution(convolution)
     }
 
-    fn named(found: &[Vec<Change>]) -> Vec<String> {
-        found.iter().map(|set| set.iter().map(|c| format!("{} {} {}", c.part, c.from, c.to)).collect::<Vec<_>>().join("; ")).collect()
+    fn named(found: &[Repair]) -> Vec<String> {
+        found.iter().map(|repair| repair.changes.iter().map(|c| format!("{} {} {}", c.part, c.from, c.to)).collect::<Vec<_>>().join("; ")).collect()
     }
 
     #[test]
@@ -151,7 +173,7 @@ mod tests {
         };
         assert_eq!(named(&repairs(&problem, &mut |problem| scalars(problem).0 == 1.0)), ["alpha 2 1"]);
         assert_eq!(named(&repairs(&problem, &mut |problem| scalars(problem) == (1.0, 0.0))), ["alpha 2 1; beta 1 0"]);
-        assert_eq!(repairs(&problem, &mut |_| false), [] as [Vec<Change>; 0]);
+        assert_eq!(repairs(&problem, &mut |_| false), [] as [Repair; 0]);
     }
 
     #[test]

@@ -11,7 +11,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::licenses;
 
-const GUEST_TARGET: &str = "wasm32-unknown-unknown";
+/// What translators are built for.
+pub const GUEST_TARGET: &str = "wasm32-unknown-unknown";
 
 /// The repository.
 pub fn root() -> PathBuf {

@@ -9,6 +9,7 @@ mod doctor;
 mod drive;
 mod explain;
 mod flags;
+mod fuzz;
 mod install;
 mod libraries;
 mod output;
@@ -63,6 +64,9 @@ enum Verb {
     Check(check::Options),
     /// Compare what two translators decide: newly forwarded, newly declined, another graph, another rule.
     Diff(diff::Options),
+    /// Look for problems for which a translator breaks the contract, by random and bent problems; what is found is made as simple as it can be.
+    /// Exit status 1 if anything is found.
+    Fuzz(fuzz::Options),
     /// Put the shim before a native MIOpen, so that programs find both where they found the one.
     Install(install::Options),
     /// Take an installation back: exactly the files that it put there.
@@ -92,6 +96,7 @@ fn main() -> ExitCode {
         Verb::Explain(options) => explain::run(&options),
         Verb::Check(options) => check::run(&options),
         Verb::Diff(options) => diff::run(&options),
+        Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Install(options) => install::run(&options),
         Verb::Uninstall(options) => install::remove(&options),
         Verb::Doctor(options) => doctor::run(&options),

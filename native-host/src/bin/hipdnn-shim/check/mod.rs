@@ -1,6 +1,7 @@
 //! `check`: whether a translator keeps the contract for every problem of a corpus and for random ones, and whether its graphs compute what
 //! the problems define. What is owed is in the host's `offline::examine`; graphs are executed in [`numbers`]; [`report`] is what came of it.
 
+mod chain;
 mod numbers;
 mod report;
 

@@ -1,5 +1,6 @@
 //! Executing graphs on a backend, and comparing with the definition: the reference executor beside this program, unless another is named.
-//! The definition is `reference`'s, the backend is reached through the host's own binding, as the shim does it.
+//! Definitions are `reference`'s (convolutions) and [`chain`](super::chain)'s; the backend is reached through the host's own binding, as
+//! the shim does it.
 
 use std::path::PathBuf;
 
@@ -7,13 +8,16 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use hipdnn_host::{
     backend::{Handle, Library},
+    data_type::DataType,
     lower::DEFAULT_ALIGNMENT,
     plan::{Plan, PlanError},
     problem::{MAX_ARGUMENTS, OwnedProblem},
     validate::ValidatedGraph,
 };
 
+use super::chain::Chain;
 use crate::{
+    convolution::Tensor,
     drive,
     libraries::{Buffer, Hip, beside, calls},
     problems::Drivable,
@@ -36,6 +40,9 @@ pub struct Options {
     #[arg(long, value_name = "MMAC", default_value_t = 2.0)]
     max_mmac: f64,
 }
+
+/// The most elements of a tensor that is filled.
+const MAX_EXTENT: i64 = 1 << 22;
 
 /// What came of a graph.
 pub enum Outcome {
@@ -74,50 +81,98 @@ impl Executor {
         if problem.with(|problem| problem.multiplications()).is_none_or(|work| work > self.most) {
             return Outcome::Not("too large (--max-mmac)".into());
         }
-        let drivable = match Drivable::of(problem) {
-            Ok(drivable) => drivable,
-            Err(usage) => return Outcome::Not(usage.0),
+        let judged = match problem {
+            OwnedProblem::Convolution(_) => match Drivable::of(problem) {
+                Ok(drivable) => self.convolution(graph, &drivable),
+                Err(usage) => return Outcome::Not(usage.0),
+            },
+            OwnedProblem::Fusion(problem) => match Chain::of(problem) {
+                Ok(chain) => self.chain(graph, &chain),
+                Err(usage) => return Outcome::Not(usage.0),
+            },
         };
-        if let Err(usage) = drive::drivable(&drivable.convolution, &drivable.line) {
-            return Outcome::Not(usage.0);
-        }
-        match self.execute(graph, &drivable) {
-            Ok(outcome) => outcome,
-            Err(error) => Outcome::Wrong(format!("{error:#}")),
-        }
+        judged.unwrap_or_else(|error| Outcome::Wrong(format!("{error:#}")))
     }
 
-    fn execute(&self, graph: &ValidatedGraph, drivable: &Drivable) -> Result<Outcome> {
-        let mut plan = match Plan::build(graph, &self.handle, DEFAULT_ALIGNMENT) {
-            Ok((plan, ..)) => plan,
-            Err(PlanError::NoEngine(_)) => return Ok(Outcome::Not("no engine of the backend takes it".into())),
-            Err(error) => return Err(error).context("building a plan"),
-        };
+    fn convolution(&self, graph: &ValidatedGraph, drivable: &Drivable) -> Result<Outcome> {
         let (c, result) = (&drivable.convolution, calls(drivable.direction).result());
         let tensors = [&c.x, &c.w, &c.y];
+        if let Some(why) = not_filled(&[c.x.clone(), c.w.clone(), c.y.clone()]) {
+            return Ok(Outcome::Not(why.into()));
+        }
         let is_read = |position: usize| position != result || c.scaling.beta != 0.0;
         let values: [Values; 3] =
             std::array::from_fn(|i| if is_read(i) { Values::input(tensors[i], i as u64) } else { Values::default() });
-        let mut bytes = [0, 1, 2].map(|i| if i == result { Vec::new() } else { values[i].encode(tensors[i].data_type) });
-        bytes[result] = if is_read(result) { reference::filled(tensors[result], &values[result]) } else { reference::poison(tensors[result]) };
-        let [x, w, y] = &bytes;
-        let buffers = [self.upload(x)?, self.upload(w)?, self.upload(y)?];
+        let before = if is_read(result) { reference::filled(tensors[result], &values[result]) } else { reference::poison(tensors[result]) };
+        let places = Places { tensors: &tensors, values: &values.each_ref(), result, before };
+        let Some(output) = self.execute(graph, &places)? else { return Ok(Outcome::Not(NO_ENGINE.into())) };
+        let verdict = Reference::new(c, drivable.direction, values.each_ref()).check(&[output]);
+        Ok(verdict.failure.map_or(Outcome::Right, Outcome::Wrong))
+    }
+
+    fn chain(&self, graph: &ValidatedGraph, chain: &Chain<'_>) -> Result<Outcome> {
+        if let Some(why) = not_filled(&chain.tensors) {
+            return Ok(Outcome::Not(why.into()));
+        }
+        const OUTPUT: usize = 1;
+        let tensors: Vec<&Tensor> = chain.tensors.iter().collect();
+        let values: Vec<&Values> = chain.values.iter().collect();
+        let places = Places { tensors: &tensors, values: &values, result: OUTPUT, before: reference::poison(tensors[OUTPUT]) };
+        let Some(output) = self.execute(graph, &places)? else { return Ok(Outcome::Not(NO_ENGINE.into())) };
+        let verdict = reference::check(tensors[OUTPUT], &[output], chain.expected(), false);
+        Ok(verdict.failure.map_or(Outcome::Right, Outcome::Wrong))
+    }
+
+    /// The bytes of the output, with its guard; nothing if no engine takes the graph.
+    fn execute(&self, graph: &ValidatedGraph, places: &Places<'_>) -> Result<Option<Vec<u8>>> {
+        let mut plan = match Plan::build(graph, &self.handle, DEFAULT_ALIGNMENT) {
+            Ok((plan, ..)) => plan,
+            Err(PlanError::NoEngine(_)) => return Ok(None),
+            Err(error) => return Err(error).context("building a plan"),
+        };
+        let bytes: Vec<Vec<u8>> = (0..places.tensors.len()).map(|i| places.bytes(i)).collect();
+        let buffers = bytes.iter().map(|bytes| self.upload(bytes)).collect::<Result<Vec<_>>>()?;
         let workspace = self.hip.allocate(plan.workspace())?;
         let mut pointers = [std::ptr::null_mut(); MAX_ARGUMENTS];
         pointers.iter_mut().zip(&buffers).for_each(|(pointer, buffer)| *pointer = buffer.address());
         let slot = plan.pack(&self.handle, &pointers, workspace.address())?;
         plan.execute(&self.handle, slot).context("executing")?;
         self.hip.synchronize()?;
-        for i in [0, 1, 2].into_iter().filter(|i| *i != result) {
-            ensure!(buffers[i].read()? == bytes[i], "{} was written", ["x", "w", "y"][i]);
+        for (i, (buffer, bytes)) in buffers.iter().zip(&bytes).enumerate().filter(|(i, _)| *i != places.result) {
+            ensure!(buffer.read()? == *bytes, "argument {i}, which is only read, was written");
         }
-        let verdict = Reference::new(c, drivable.direction, values.each_ref()).check(&[buffers[result].read()?]);
-        Ok(verdict.failure.map_or(Outcome::Right, Outcome::Wrong))
+        buffers[places.result].read().map(Some)
     }
 
     fn upload(&self, bytes: &[u8]) -> Result<Buffer<'_>> {
         let buffer = self.hip.allocate(bytes.len())?;
         buffer.write(bytes)?;
         Ok(buffer)
+    }
+}
+
+const NO_ENGINE: &str = "no engine of the backend takes it";
+
+/// Why tensors are not filled, if they are not.
+fn not_filled(tensors: &[Tensor]) -> Option<&'static str> {
+    let known = |tensor: &Tensor| matches!(tensor.data_type, DataType::Float | DataType::Half | DataType::BFloat16 | DataType::Int8 | DataType::Int32);
+    if tensors.iter().any(|tensor| tensor.cast_type.is_some() || !known(tensor)) {
+        return Some("cast types, and other element types, are only translated");
+    }
+    tensors.iter().any(|tensor| tensor.extent() > MAX_EXTENT).then_some("too large (--max-mmac)")
+}
+
+/// What is in memory, in the order of the contract's arguments.
+struct Places<'a> {
+    tensors: &'a [&'a Tensor],
+    values: &'a [&'a Values],
+    result: usize,
+    /// The output before.
+    before: Vec<u8>,
+}
+
+impl Places<'_> {
+    fn bytes(&self, i: usize) -> Vec<u8> {
+        if i == self.result { self.before.clone() } else { self.values[i].encode(self.tensors[i].data_type) }
     }
 }

@@ -2,7 +2,7 @@
 use hipdnn_abi::{attribute as a, convolution_mode, descriptor_type as d};
 
 wit_bindgen::generate!({
-    path: "../../../../wit",
+    path: "../../../wit",
     inline: "package example:nhwc-half;
         world translator {
             export miopen-hipdnn:translator/graph@1.0.0;
@@ -17,8 +17,8 @@ type Rule = (&'static str, &'static str, fn(&Problem) -> bool);
 
 /// In the order in which they are tried: each may rely on those before it.
 const RULES: &[Rule] = &[
-    ("nhwc-half.direction", "not the forward direction of an ordinary convolution", |p| {
-        p.direction == conv::Direction::Forward && matches!(p.mode, conv::Mode::Convolution | conv::Mode::GroupConv | conv::Mode::Depthwise)
+    ("nhwc-half.direction", "not the forward direction of an ordinary convolution without groups", |p| {
+        p.direction == conv::Direction::Forward && p.mode == conv::Mode::Convolution && p.group_count == 1
     }),
     ("nhwc-half.type", "a tensor that is not half precision, or is cast", |p| {
         tensors(p).iter().all(|t| t.data_type == DataType::Half && t.cast_type.is_none_or(|cast| cast == DataType::Half))
@@ -41,14 +41,14 @@ fn is_nhwc(t: &TensorDescriptor) -> bool {
 }
 
 fn fits(p: &Problem) -> bool {
-    let (x, w, y, groups) = (&p.x.dims, &p.w.dims, &p.y.dims, p.group_count);
-    let small = |list: &[i64], least| list.len() == 2 && list.iter().all(|value| (least..1 << 15).contains(value));
+    let (x, w, y) = (&p.x.dims, &p.w.dims, &p.y.dims);
+    let lists = [(&p.pads, 0), (&p.strides, 1), (&p.dilations, 1)];
+    let small = lists.iter().all(|(list, least)| list.len() == 2 && list.iter().all(|value| (*least..1 << 15).contains(value)));
     let windows = |i: usize| {
         let room = x[i + 2] + 2 * p.pads[i] - p.dilations[i] * (w[i + 2] - 1) - 1;
         room >= 0 && y[i + 2] == room / p.strides[i] + 1
     };
-    small(&p.pads, 0) && small(&p.strides, 1) && small(&p.dilations, 1) && windows(0) && windows(1)
-        && (1..1 << 15).contains(&groups) && x[1] == w[1] * groups && w[0] % groups == 0 && y[0] == x[0] && y[1] == w[0]
+    small && windows(0) && windows(1) && [x[0], x[1], w[0]] == [y[0], w[1], y[1]]
 }
 
 struct Component;
@@ -67,8 +67,9 @@ impl conv::Guest for Component {
         if let Some((id, ..)) = RULES.iter().find(|(.., passes)| !passes(&p)) {
             return Err(Decline { rule: id.to_string(), message: format!("x {:?} w {:?} y {:?}", p.x.dims, p.w.dims, p.y.dims) });
         }
-        let tensor = |(uid, t): (i64, &TensorDescriptor)| Tensor {
-            uid, data_type: t.data_type, dims: t.dims.clone(), strides: t.strides.clone(), is_virtual: false, value: None,
+        let tensor = |(uid, t): (i64, &TensorDescriptor)| {
+            let TensorDescriptor { data_type, dims, strides, .. } = t.clone();
+            Tensor { uid, data_type, dims, strides, is_virtual: false, value: None }
         };
         let set = |number, value| Attribute { number, value };
         let attributes = vec![
@@ -86,7 +87,9 @@ impl conv::Guest for Component {
         Ok(Translation {
             tensors: (0..).zip(tensors(&p)).map(tensor).collect(),
             nodes: vec![Node { operation: d::BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, attributes }],
-            compute_type: Some(DataType::Float), intermediate_type: Some(DataType::Float), io_type: Some(DataType::Half),
+            compute_type: Some(DataType::Float),
+            intermediate_type: Some(DataType::Float),
+            io_type: Some(DataType::Half),
             bindings: (0..3).map(|argument| Binding { uid: argument.into(), argument, access: access(argument) }).collect(),
             notes: vec![],
         })
