@@ -178,7 +178,11 @@ fn faults_of_reply(reply: &Result<TranslationRecord, ComponentError>, manifest: 
                 Ok(graph) => {
                     let unlisted = |note: &&String| !manifest.notes.iter().any(|entry| entry.id == **note);
                     faults.extend(
-                        graph.notes.iter().find(unlisted).map(|note| Fault::new(Duty::Rules, format!("note {note:?} is not in the manifest"))),
+                        graph
+                            .notes
+                            .iter()
+                            .find(unlisted)
+                            .map(|note| Fault::new(Duty::Rules, format!("note {note:?} is not in the manifest"))),
                     );
                 }
             }

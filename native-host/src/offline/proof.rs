@@ -101,9 +101,8 @@ fn tensor(tensor: &Tensor) -> bool {
     // Below 16 products of 126 bits each there is no overflow that matters: one above 63 bits is refused anyway.
     let fits = || tensor.dims.iter().zip(&tensor.strides).all(|(&d, &s)| (i128::from(d) - 1) * i128::from(s) <= i128::from(i64::MAX));
     let small = || fits() && reach(tensor) <= i128::from(i64::MAX) && reach(tensor) * width as i128 <= i128::from(i64::MAX);
-    let constant = tensor.value.as_ref().is_none_or(|bytes| {
-        !tensor.is_virtual && bytes.len() == width && tensor.dims.iter().all(|dim| *dim == 1)
-    });
+    let constant =
+        tensor.value.as_ref().is_none_or(|bytes| !tensor.is_virtual && bytes.len() == width && tensor.dims.iter().all(|dim| *dim == 1));
     shaped && positive && small() && constant
 }
 

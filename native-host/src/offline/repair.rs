@@ -161,7 +161,10 @@ mod tests {
     }
 
     fn named(found: &[Repair]) -> Vec<String> {
-        found.iter().map(|repair| repair.changes.iter().map(|c| format!("{} {} {}", c.part, c.from, c.to)).collect::<Vec<_>>().join("; ")).collect()
+        found
+            .iter()
+            .map(|repair| repair.changes.iter().map(|c| format!("{} {} {}", c.part, c.from, c.to)).collect::<Vec<_>>().join("; "))
+            .collect()
     }
 
     #[test]

@@ -201,9 +201,7 @@ impl World {
             // SAFETY: live descriptors, and memory for the largest tensors that are small. Without a stream, the reference HIP's null
             // stream is waited for by what is asked next.
             let status = unsafe {
-                LIBRARIES.forward[i](
-                    handle, &alpha, of_x, x, of_w, w, convolution.objects[i], algorithm, &beta, of_y, y, null_mut(), 0,
-                )
+                LIBRARIES.forward[i](handle, &alpha, of_x, x, of_w, w, convolution.objects[i], algorithm, &beta, of_y, y, null_mut(), 0)
             };
             synchronize();
             status

@@ -14,8 +14,7 @@ use libfuzzer_sys::fuzz_target;
 
 static COUNTERS: Counters = Counters::new();
 static ABI: LazyLock<Capabilities> = LazyLock::new(Capabilities::whole_abi);
-static RULES: LazyLock<Vec<String>> =
-    LazyLock::new(|| translator::manifest::describe().rules.into_iter().map(|rule| rule.id).collect());
+static RULES: LazyLock<Vec<String>> = LazyLock::new(|| translator::manifest::describe().rules.into_iter().map(|rule| rule.id).collect());
 
 fuzz_target!(|data: &[u8]| {
     COUNTERS.input();

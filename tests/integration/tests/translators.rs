@@ -94,7 +94,8 @@ fn what_is_no_translator_is_refused() {
 fn differences_are_told_and_fail_where_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let (corpus, file) = (corpus(folder.path()), component("nhwc-half"));
-    let diff = |more: &[&str]| json(&[&["diff", "--json", "--corpus", text(&corpus), "--random", "500", "built-in", text(&file)], more].concat());
+    let diff =
+        |more: &[&str]| json(&[&["diff", "--json", "--corpus", text(&corpus), "--random", "500", "built-in", text(&file)], more].concat());
     let (code, summary) = diff(&[]);
     assert_eq!(code, Some(0));
     // One line of six is what both make the same graph of, but for the numbers of tensors; gradients are only the built-in one's.
@@ -102,7 +103,8 @@ fn differences_are_told_and_fail_where_that_is_asked_for() {
     assert_eq!(number(&summary, "/total/newly-forwarded"), 0);
     assert_eq!(diff(&["--fail-on", "newly-forwarded"]).0, Some(0));
     assert_eq!(diff(&["--fail-on", "newly-forwarded,newly-declined"]).0, Some(1));
-    let (code, same) = json(&["diff", "--json", "--fail-on", "newly-declined,changed,other-rule", "--random", "500", "built-in", "built-in"]);
+    let (code, same) =
+        json(&["diff", "--json", "--fail-on", "newly-declined,changed,other-rule", "--random", "500", "built-in", "built-in"]);
     assert_eq!((code, number(&same, "/total/same")), (Some(0), 500));
 }
 

@@ -100,7 +100,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            let missing = error.is::<programs::Unavailable>() || error.is::<sanitize::NoNightly>() || error.is::<fuzz::NoNightly>() || error.is::<chromium::Missing>();
+            let missing = error.is::<programs::Unavailable>()
+                || error.is::<sanitize::NoNightly>()
+                || error.is::<fuzz::NoNightly>()
+                || error.is::<chromium::Missing>();
             ExitCode::from(if missing { 3 } else { 1 })
         }
     }

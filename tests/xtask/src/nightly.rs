@@ -22,9 +22,7 @@ pub fn require(components: &[&str], targets: &[&str]) -> Result<(), Missing> {
     };
     for component in components {
         if !installed.lines().any(|line| line.starts_with(component)) {
-            return Err(Missing(format!(
-                "the nightly toolchain lacks {component} (rustup component add {component} --toolchain nightly)"
-            )));
+            return Err(Missing(format!("the nightly toolchain lacks {component} (rustup component add {component} --toolchain nightly)")));
         }
     }
     let installed = asked(&["target", "list", "--toolchain", "nightly", "--installed"]).unwrap_or_default();

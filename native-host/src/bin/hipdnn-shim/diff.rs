@@ -5,12 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hipdnn_host::{
-    cache::record::to_bytes,
-    capabilities::Capabilities,
-    component::Translator,
-    judge::judge,
-    problem::OwnedProblem,
-    translations::Declined,
+    cache::record::to_bytes, capabilities::Capabilities, component::Translator, judge::judge, problem::OwnedProblem, translations::Declined,
 };
 use serde_json::{Value, json};
 
@@ -96,10 +91,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let difference = difference(&a, &b);
         summary.count(question, difference, (&a, &b));
         if options.json && difference != Difference::Same {
-            println!("{}", json!({
-                "difference": difference.name(), "source": question.source.json(), "problem": question.problem,
-                "before": decided_json(&a), "after": decided_json(&b),
-            }));
+            println!(
+                "{}",
+                json!({
+                    "difference": difference.name(), "source": question.source.json(), "problem": question.problem,
+                    "before": decided_json(&a), "after": decided_json(&b),
+                })
+            );
         }
     }
     bar.finish_and_clear();

@@ -7,9 +7,9 @@ use anyhow::Result;
 use clap::Args;
 use hipdnn_host::{
     component::{Description, Translator},
-    graph::{Node, Value as AttributeValue},
+    graph::{Attribute, Node, Value as AttributeValue},
     key::KeyBuffer,
-    offline::repair::{Change, repairs},
+    offline::repair::{Repair, repairs},
     problem::OwnedProblem,
     rules::HostRule,
     translations::Declined,
@@ -82,9 +82,11 @@ struct Explanation {
     decision: Decision,
     /// Why the rule is there, and whose it is.
     reason: Option<(String, &'static str)>,
-    repairs: Vec<Vec<Change>>,
+    repairs: Vec<Repair>,
     /// Notes of the graph with their reasons, and whether a note is the name of a decline.
     notes: Vec<(String, String, bool)>,
+    /// What the call's arguments are called.
+    operands: Vec<&'static str>,
     /// What of the host's checks can be told here.
     host: Vec<(HostRule, &'static str)>,
 }
@@ -99,7 +101,8 @@ impl Explanation {
             (id.clone(), told, manifest.rules.iter().any(|rule| rule.id == *id))
         };
         let notes = decision.iter().flat_map(ValidatedGraph::notes).map(note).collect();
-        Self { decision, reason, repairs, notes, host: host_checks(problem) }
+        let operands = problem.with(|problem| problem.operands().map(|all| all.iter().map(|operand| operand.name).collect()));
+        Self { decision, reason, repairs, notes, operands: operands.unwrap_or_default(), host: host_checks(problem) }
     }
 
     fn text(&self) -> String {
@@ -122,9 +125,10 @@ impl Explanation {
         if self.repairs.is_empty() {
             lines.push("  nothing that is usual, alone or two at a time, would change that".into());
         }
-        for set in self.repairs.iter().take(REPAIRS_TOLD) {
-            let changes = set.iter().map(|c| format!("{} {} instead of {}", c.part, c.to, c.from)).collect::<Vec<_>>().join(" and ");
-            lines.push(format!("  it would be translated with {}", visible(&changes)));
+        for Repair { changes, lengths_follow } in self.repairs.iter().take(REPAIRS_TOLD) {
+            let changes = changes.iter().map(|c| format!("{} {} instead of {}", c.part, c.to, c.from)).collect::<Vec<_>>().join(" and ");
+            let follow = if *lengths_follow { ", and the lengths that follow" } else { "" };
+            lines.push(format!("  it would be translated with {}{follow}", visible(&changes)));
         }
         if self.repairs.len() > REPAIRS_TOLD {
             lines.push(format!("  (and {} other ways)", self.repairs.len() - REPAIRS_TOLD));
@@ -134,7 +138,7 @@ impl Explanation {
     fn tell_graph(&self, graph: &ValidatedGraph, lines: &mut Vec<String>) {
         let count = graph.nodes().len();
         lines.push(format!("translated to a graph of {count} operation{}, which the host passes", if count == 1 { "" } else { "s" }));
-        lines.extend(graph.nodes().iter().map(|node| format!("  {}", in_words(node))));
+        lines.extend(graph.nodes().iter().map(|node| format!("  {}", in_words(node, graph, &self.operands))));
         if let Some(compute) = graph.types()[0] {
             lines.push(format!("  computed in {}", type_name(compute)));
         }
@@ -147,7 +151,12 @@ impl Explanation {
 
     fn json(&self, translator: &Translator, name: &str, problem: &OwnedProblem) -> Value {
         let declined = self.decision.as_ref().err();
-        let set = |set: &Vec<Change>| set.iter().map(|c| json!({ "part": c.part, "from": c.from, "to": c.to })).collect::<Vec<_>>();
+        let set = |repair: &Repair| {
+            let changes = repair.changes.iter().map(|c| json!({ "part": c.part, "from": c.from, "to": c.to })).collect::<Vec<_>>();
+            json!({ "changes": changes, "lengths_follow": repair.lengths_follow })
+        };
+        let operations =
+            |graph: &ValidatedGraph| graph.nodes().iter().map(|node| in_words(node, graph, &self.operands)).collect::<Vec<_>>();
         json!({
             "command": name,
             "problem": problem,
@@ -157,7 +166,7 @@ impl Explanation {
             "whose": self.reason.as_ref().map(|(_, whose)| whose),
             "message": declined.map(|declined| &declined.message),
             "would_be_translated_with": self.repairs.iter().map(set).collect::<Vec<_>>(),
-            "operations": self.decision.as_ref().ok().map(|graph| graph.nodes().iter().map(in_words).collect::<Vec<_>>()),
+            "operations": self.decision.as_ref().ok().map(operations),
             "notes": self.notes.iter().map(|(id, reason, _)| json!({ "id": id, "reason": reason })).collect::<Vec<_>>(),
             "host": self.host.iter().map(|(rule, why)| json!({ "rule": rule.id(), "message": why })).collect::<Vec<_>>(),
         })
@@ -196,25 +205,44 @@ fn host_checks(problem: &OwnedProblem) -> Vec<(HostRule, &'static str)> {
     })
 }
 
-/// An operation without the prefixes of C: `convolution forward: x 0, w 1, y 2`.
-fn in_words(node: &Node) -> String {
-    let plain = |name: &str, begin: &str, end: &str| {
-        let name = name.strip_prefix(begin).unwrap_or(name);
-        name.strip_suffix(end).unwrap_or(name).to_lowercase().replace('_', " ")
-    };
+/// An operation without the prefixes of C, and with the names of the call's arguments: `convolution forward: x is x, w is w, y is y, …`.
+fn in_words(node: &Node, graph: &ValidatedGraph, operands: &[&str]) -> String {
+    let plain = |name: &str| name.to_lowercase().replace('_', " ");
     let name = operation_name(node);
-    let short = plain(&name, "HIPDNN_BACKEND_OPERATION_", "_DESCRIPTOR");
+    let short = name.trim_start_matches("HIPDNN_BACKEND_OPERATION_").trim_end_matches("_EXT").trim_end_matches("_DESCRIPTOR");
     let spec = hipdnn_abi::descriptor(node.operation);
-    let of_attribute = |attribute: &hipdnn_host::graph::Attribute| {
+    let begin = spec.map_or_else(String::new, |spec| shared_begin(spec.attributes));
+    let of_attribute = |attribute: &Attribute| {
         let long = spec.and_then(|spec| spec.attribute(attribute.number)).map_or("", |attribute| attribute.name);
-        let begin = format!("HIPDNN_ATTR_OPERATION_{}_", short.to_uppercase().replace(' ', "_"));
-        let label = plain(long, &begin, "").replace("hipdnn attr ", "");
+        let label = plain(long.strip_prefix(&begin).unwrap_or(long).trim_start_matches("HIPDNN_ATTR_"));
         match &attribute.value {
-            AttributeValue::Tensor(uid) => format!("{label} is tensor {uid}"),
+            AttributeValue::Tensor(uid) => format!("{label} is {}", place(*uid, graph, operands)),
             _ => format!("{label} {}", value_text(node, attribute)),
         }
     };
-    format!("{short}: {}", node.attributes.iter().map(of_attribute).collect::<Vec<_>>().join(", "))
+    format!("{}: {}", plain(short), node.attributes.iter().map(of_attribute).collect::<Vec<_>>().join(", "))
+}
+
+/// What the names of an operation's tensors begin with, in whole words.
+fn shared_begin(attributes: &[hipdnn_abi::AttributeSpec]) -> String {
+    let mut names = attributes.iter().filter(|attribute| attribute.access.is_some()).map(|attribute| attribute.name);
+    let first = names.next().unwrap_or_default();
+    let shared = names.fold(first, |shared, name| {
+        let same = shared.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+        &shared[..same]
+    });
+    shared.rfind('_').map_or_else(String::new, |end| shared[..=end].to_string())
+}
+
+/// Where a tensor is: an argument of the call, or nowhere.
+fn place(uid: i64, graph: &ValidatedGraph, operands: &[&str]) -> String {
+    let argument = graph.bindings().iter().find(|binding| binding.uid == uid).map(|binding| binding.argument as usize);
+    let constant = graph.tensors().iter().any(|tensor| tensor.uid == uid && tensor.value.is_some());
+    match argument.and_then(|argument| operands.get(argument)) {
+        Some(name) => name.to_string(),
+        None if constant => format!("constant {uid}"),
+        None => format!("virtual {uid}"),
+    }
 }
 
 #[cfg(test)]
@@ -238,13 +266,18 @@ mod tests {
         assert!(text.contains("  here: x is Float, cast to Float8"), "{text}");
         assert!(text.contains("  it would be translated with x.cast_type none instead of Float8E4M3Fnuz"), "{text}");
         let text = explained("conv -c 4 -k 4 -Z 1 -L 4");
-        assert!(text.contains("x.vector_length 1 instead of 4 and"), "{text}");
+        assert!(text.contains("y.vector_length 1 instead of 4, and the lengths that follow"), "{text}");
     }
 
     #[test]
     fn graphs_are_told_in_words() {
         let text = explained("conv -n 1 -F 1");
-        assert!(text.starts_with("translated to a graph of 1 operation, which the host passes\n  convolution forward: "), "{text}");
+        assert!(
+            text.starts_with(
+                "translated to a graph of 1 operation, which the host passes\n  convolution forward: x is x, w is w, y is y, "
+            ),
+            "{text}"
+        );
         assert!(text.contains("declined by host.backend.unsupported"), "{text}");
     }
 }

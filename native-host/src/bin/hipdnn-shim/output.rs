@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     convolution::{Convolution, Tensor},
     flags::{Base, Direction, Line},
+    problems,
 };
 
 /// What came of one direction of a line. The field names are the JSON's.
@@ -183,7 +184,7 @@ pub fn dtype(base: Base) -> &'static str {
 /// A hash of the normalised line and the direction.
 pub fn id(line: &Line, direction: Direction) -> String {
     let text = format!("{} {}", line.normalised(), direction.name());
-    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+    problems::hash(&text)
 }
 
 #[cfg(test)]

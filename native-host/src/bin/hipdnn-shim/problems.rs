@@ -29,7 +29,11 @@ pub struct Drivable {
 
 /// The name of a recorded problem in records: of its JSON form, which holds all of it.
 pub fn id(problem: &OwnedProblem) -> String {
-    let text = serde_json::to_string(problem).unwrap_or_default();
+    hash(&serde_json::to_string(problem).unwrap_or_default())
+}
+
+/// A short name for a text.
+pub fn hash(text: &str) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
 }
 
@@ -58,7 +62,8 @@ pub fn driver_line(problem: &OwnedProblem) -> Option<String> {
     }
     // Layouts that a line can name: the first is its own.
     let layouts = if spatial == 2 { ["NCHW", "NHWC", "CHWN"].as_slice() } else { &["NCDHW", "NDHWC"] };
-    let choices = |words: Vec<String>, flag: &str| layouts.iter().map(|layout| format!("{} --{flag} {layout}", words.join(" "))).collect::<Vec<_>>();
+    let choices =
+        |words: Vec<String>, flag: &str| layouts.iter().map(|layout| format!("{} --{flag} {layout}", words.join(" "))).collect::<Vec<_>>();
     let mut lines = vec![words];
     for flag in ["in_layout", "fil_layout", "out_layout"] {
         lines = lines.into_iter().flat_map(|line| choices(vec![line], flag)).collect();

@@ -160,8 +160,15 @@ mod tests {
         let questions = Questions::of(&options).unwrap();
         let sources: Vec<String> = questions.all.iter().map(|question| question.source.to_string()).collect();
         assert_eq!(sources[0], "corpus.txt, line 2: MIOpenDriver conv -n 1 -F 3 (fwd)");
-        assert_eq!(sources[1..], ["corpus.txt, line 2: MIOpenDriver conv -n 1 -F 3 (bwd-data)", "corpus.txt, line 5",
-            "random problem 0 of seed 7", "random problem 1 of seed 7"]);
+        assert_eq!(
+            sources[1..],
+            [
+                "corpus.txt, line 2: MIOpenDriver conv -n 1 -F 3 (bwd-data)",
+                "corpus.txt, line 5",
+                "random problem 0 of seed 7",
+                "random problem 1 of seed 7"
+            ]
+        );
         assert_eq!((questions.others, questions.refused.len()), (1, 1));
         assert!(questions.refused[0].starts_with("corpus.txt, line 4: batchsize is 0"), "{:?}", questions.refused);
         assert!(Questions::of(&Options { corpus: vec![], random: 0, seed: 0 }).is_err());

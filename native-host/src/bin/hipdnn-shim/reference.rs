@@ -377,7 +377,10 @@ impl<'a> Reference<'a> {
         }
         let mut generator = Choices::seeded(SEED);
         let corners = [0, total - 1];
-        Box::new((0..affordable).map(move |i| unravel(corners.get(i as usize).copied().unwrap_or_else(|| generator.below(total as usize) as u64), dims)))
+        Box::new(
+            (0..affordable)
+                .map(move |i| unravel(corners.get(i as usize).copied().unwrap_or_else(|| generator.below(total as usize) as u64), dims)),
+        )
     }
 }
 

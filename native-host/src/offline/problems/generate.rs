@@ -111,7 +111,8 @@ pub fn any(choices: &mut Choices<'_>) -> OwnedProblem {
 
 /// A problem whose parts fit together.
 pub fn sound(choices: &mut Choices<'_>) -> OwnedProblem {
-    let made = if choices.percent(30) { chain(choices) } else { convolution(choices).map(|made| OwnedProblem::Convolution(Box::new(made))) };
+    let made =
+        if choices.percent(30) { chain(choices) } else { convolution(choices).map(|made| OwnedProblem::Convolution(Box::new(made))) };
     // Nothing here has more dimensions than are recorded.
     made.unwrap_or_else(|_| wild(choices))
 }
@@ -125,7 +126,16 @@ fn convolution(choices: &mut Choices<'_>) -> Result<OwnedConvolution, Descriptor
     let alpha = if scaled { choices.one(&[1.0, 0.5, 2.0, -1.0, 0.0]) } else { 1.0 };
     let beta = if scaled { choices.one(&[0.0, 0.0, 1.0, 0.5, -1.0]) } else { 0.0 };
     let algorithm = choices.one(&[None, None, Some(0), Some(1), Some(2), Some(3), Some(5)]);
-    Ok(OwnedConvolution { direction, convolution: ConvolutionDescriptor::new(finished(choices, fields, &w))?, x, w, y, alpha, beta, algorithm })
+    Ok(OwnedConvolution {
+        direction,
+        convolution: ConvolutionDescriptor::new(finished(choices, fields, &w))?,
+        x,
+        w,
+        y,
+        alpha,
+        beta,
+        algorithm,
+    })
 }
 
 /// A convolution's geometry, groups not chosen yet.
@@ -236,7 +246,8 @@ impl Order {
 /// A chain as fusion plans have them.
 fn chain(choices: &mut Choices<'_>) -> Result<OwnedProblem, DescriptorError> {
     let fields = fields(choices, 5);
-    let types = if choices.percent(10) { types(choices, 30) } else { [choices.one(&[DataType::Float, DataType::Half, DataType::BFloat16]); 3] };
+    let types =
+        if choices.percent(10) { types(choices, 30) } else { [choices.one(&[DataType::Float, DataType::Half, DataType::BFloat16]); 3] };
     let [x, w, y] = tensors(choices, &fields, types)?;
     let mut operations = Vec::new();
     let convolves = choices.below(10) < 8;
@@ -297,21 +308,8 @@ pub fn wild(choices: &mut Choices<'_>) -> OwnedProblem {
 }
 
 /// Numbers at the edges of what callers can say: 32-bit integers mostly, 64-bit lengths in some calls.
-pub const EXTREMES: &[i64] = &[
-    0,
-    -1,
-    1,
-    i32::MAX as i64,
-    i32::MIN as i64,
-    1 << 31,
-    u32::MAX as i64,
-    1 << 32,
-    (1 << 53) + 1,
-    1 << 58,
-    1 << 62,
-    i64::MAX,
-    i64::MIN,
-];
+pub const EXTREMES: &[i64] =
+    &[0, -1, 1, i32::MAX as i64, i32::MIN as i64, 1 << 31, u32::MAX as i64, 1 << 32, (1 << 53) + 1, 1 << 58, 1 << 62, i64::MAX, i64::MIN];
 
 fn integer(choices: &mut Choices<'_>) -> i64 {
     match choices.below(8) {

@@ -144,15 +144,19 @@ fn structures(problem: &OwnedProblem) -> Vec<OwnedProblem> {
         changed.push(edit(&|candidate| without_axis(candidate, axis)));
         changed.push(edit(&|candidate| plain_axis(candidate, axis)));
     }
-    changed.push(edit(&|candidate| tensors(candidate).into_iter().for_each(|tensor| {
-        let dims = tensor.dims().to_vec();
-        reshape(tensor, &dims, &slots::packed(&dims));
-    })));
-    changed.push(edit(&|candidate| slots::visit(candidate, &mut |_, slot| {
-        if let Slot::Type(value) = slot {
-            *value = DataType::Float;
-        }
-    })));
+    changed.push(edit(&|candidate| {
+        tensors(candidate).into_iter().for_each(|tensor| {
+            let dims = tensor.dims().to_vec();
+            reshape(tensor, &dims, &slots::packed(&dims));
+        })
+    }));
+    changed.push(edit(&|candidate| {
+        slots::visit(candidate, &mut |_, slot| {
+            if let Slot::Type(value) = slot {
+                *value = DataType::Float;
+            }
+        })
+    }));
     for which in 0..tensors(&mut problem.clone()).len() {
         changed.push(edit(&|candidate| {
             let tensor = &mut tensors(candidate)[which];
@@ -203,7 +207,7 @@ fn without_axis(problem: &mut OwnedProblem, axis: usize) {
 
 /// A convolution whose filter and output are those that its input, its groups and its windows give, everything packed in the order that it
 /// has now.
-fn mended(problem: &OwnedProblem) -> Option<OwnedProblem> {
+pub fn mended(problem: &OwnedProblem) -> Option<OwnedProblem> {
     let OwnedProblem::Convolution(problem) = problem else { return None };
     let mut mended: OwnedConvolution = (**problem).clone();
     let fields = problem.convolution.fields();
@@ -223,7 +227,11 @@ fn mended(problem: &OwnedProblem) -> Option<OwnedProblem> {
         output_pads: &fields.output_pads,
     };
     let mut w = w.to_vec();
-    if transposed { w[0] = x[1] } else { w[1] = x[1].checked_div(groups)?.max(1) };
+    if transposed {
+        w[0] = x[1]
+    } else {
+        w[1] = x[1].checked_div(groups)?.max(1)
+    };
     let y: Vec<i64> = [x[0], image].into_iter().chain(window.output(&x[2..], transposed).ok()?).collect();
     repack(&mut mended.x, problem.x.dims());
     repack(&mut mended.w, &w);
@@ -278,9 +286,7 @@ mod tests {
 
     #[test]
     fn chains_lose_operations() {
-        let adds = |problem: &OwnedProblem| {
-            matches!(problem, OwnedProblem::Fusion(f) if f.operations.iter().any(|o| matches!(o, crate::problem::OwnedOperation::Bias { .. })))
-        };
+        let adds = |problem: &OwnedProblem| matches!(problem, OwnedProblem::Fusion(f) if f.operations.iter().any(|o| matches!(o, crate::problem::OwnedOperation::Bias { .. })));
         let OwnedProblem::Fusion(chain) = smallest(adds) else { unreachable!() };
         assert_eq!(chain.operations.len(), 1);
     }

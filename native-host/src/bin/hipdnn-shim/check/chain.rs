@@ -183,8 +183,20 @@ fn activated(activation: &Activation, x: f64) -> f64 {
         ActivationMode::Absolute => x.abs(),
         ActivationMode::Power => (alpha + beta * x).powf(gamma),
         ActivationMode::ClippedRelu => x.max(0.0).min(alpha),
-        ActivationMode::LeakyRelu => if x > 0.0 { x } else { alpha * x },
-        ActivationMode::Elu => if x > 0.0 { x } else { alpha * x.exp_m1() },
+        ActivationMode::LeakyRelu => {
+            if x > 0.0 {
+                x
+            } else {
+                alpha * x
+            }
+        }
+        ActivationMode::Elu => {
+            if x > 0.0 {
+                x
+            } else {
+                alpha * x.exp_m1()
+            }
+        }
         ActivationMode::Clamp => x.min(beta).max(alpha),
         ActivationMode::Unrecognized => f64::NAN,
     }
@@ -226,7 +238,8 @@ mod tests {
         .unwrap();
         assert!(Chain::of(&problem).err().unwrap().0.contains("miopenCreateOpX"));
         problem.operations.clear();
-        problem.output = TensorDescriptor::new(hipdnn_host::data_type::DataType::Float, None, &[1, 2, 1, 2], &[4, 2, 2, 1], 1, None).unwrap();
+        problem.output =
+            TensorDescriptor::new(hipdnn_host::data_type::DataType::Float, None, &[1, 2, 1, 2], &[4, 2, 2, 1], 1, None).unwrap();
         assert!(Chain::of(&problem).err().unwrap().0.contains("other lengths"));
     }
 }

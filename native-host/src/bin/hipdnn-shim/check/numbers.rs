@@ -11,7 +11,7 @@ use hipdnn_host::{
     data_type::DataType,
     lower::DEFAULT_ALIGNMENT,
     plan::{Plan, PlanError},
-    problem::{MAX_ARGUMENTS, OwnedProblem},
+    problem::{ConvolutionDescriptor, ConvolutionFields, ConvolutionMode, MAX_ARGUMENTS, OwnedConvolution, OwnedProblem},
     validate::ValidatedGraph,
 };
 
@@ -71,7 +71,8 @@ impl Executor {
         let named = options.backend.clone().or_else(|| beside(drive::BACKEND_BESIDE));
         let library = Library::load(named.as_deref(), &[]).map_err(anyhow::Error::msg);
         // A handle refers to its library for as long as the process lives.
-        let library: &'static Library = Box::leak(Box::new(library.context("no backend to execute graphs on (--no-numbers does without)")?));
+        let library: &'static Library =
+            Box::leak(Box::new(library.context("no backend to execute graphs on (--no-numbers does without)")?));
         let handle = Handle::with_engines(library)?;
         Ok(Some(Self { hip, handle, most: (options.max_mmac * 1e6) as u64 }))
     }
@@ -82,7 +83,10 @@ impl Executor {
             return Outcome::Not("too large (--max-mmac)".into());
         }
         let judged = match problem {
-            OwnedProblem::Convolution(_) => match Drivable::of(problem) {
+            OwnedProblem::Convolution(recorded) if ![recorded.alpha, recorded.beta].into_iter().all(is_comparable) => {
+                return Outcome::Not("scalars that are beyond single precision".into());
+            }
+            OwnedProblem::Convolution(recorded) => match Drivable::of(&ordinary(recorded)) {
                 Ok(drivable) => self.convolution(graph, &drivable),
                 Err(usage) => return Outcome::Not(usage.0),
             },
@@ -101,8 +105,7 @@ impl Executor {
             return Ok(Outcome::Not(why.into()));
         }
         let is_read = |position: usize| position != result || c.scaling.beta != 0.0;
-        let values: [Values; 3] =
-            std::array::from_fn(|i| if is_read(i) { Values::input(tensors[i], i as u64) } else { Values::default() });
+        let values: [Values; 3] = std::array::from_fn(|i| if is_read(i) { Values::input(tensors[i], i as u64) } else { Values::default() });
         let before = if is_read(result) { reference::filled(tensors[result], &values[result]) } else { reference::poison(tensors[result]) };
         let places = Places { tensors: &tensors, values: &values.each_ref(), result, before };
         let Some(output) = self.execute(graph, &places)? else { return Ok(Outcome::Not(NO_ENGINE.into())) };
@@ -151,11 +154,31 @@ impl Executor {
     }
 }
 
+/// Scalars of calls on other than doubles are floats; what overflows in the middle of a computation has no definition.
+fn is_comparable(scalar: f64) -> bool {
+    scalar == 0.0 || (1e-30..1e30).contains(&scalar.abs())
+}
+
+/// The same problem in the mode that says what it computes: groups are what a convolution with groups has.
+fn ordinary(recorded: &OwnedConvolution) -> OwnedProblem {
+    let mut ordinary = recorded.clone();
+    let mut fields: ConvolutionFields = recorded.convolution.fields().clone();
+    if matches!(fields.mode, ConvolutionMode::GroupConv | ConvolutionMode::Depthwise) {
+        fields.mode = ConvolutionMode::Convolution;
+    }
+    if let Ok(convolution) = ConvolutionDescriptor::new(fields) {
+        ordinary.convolution = convolution;
+    }
+    OwnedProblem::Convolution(Box::new(ordinary))
+}
+
 const NO_ENGINE: &str = "no engine of the backend takes it";
 
 /// Why tensors are not filled, if they are not.
 fn not_filled(tensors: &[Tensor]) -> Option<&'static str> {
-    let known = |tensor: &Tensor| matches!(tensor.data_type, DataType::Float | DataType::Half | DataType::BFloat16 | DataType::Int8 | DataType::Int32);
+    let known = |tensor: &Tensor| {
+        matches!(tensor.data_type, DataType::Float | DataType::Half | DataType::BFloat16 | DataType::Int8 | DataType::Int32)
+    };
     if tensors.iter().any(|tensor| tensor.cast_type.is_some() || !known(tensor)) {
         return Some("cast types, and other element types, are only translated");
     }

@@ -50,6 +50,14 @@ pub fn refused(error: &anyhow::Error, json: bool) -> ExitCode {
     ExitCode::from(1)
 }
 
+/// A reason without the list that tells one problem from another.
+fn without_lists(why: &str) -> String {
+    match (why.split_once(" ["), why.split_once(']')) {
+        (Some((before, _)), Some((_, after))) => format!("{before}{after}"),
+        _ => why.to_string(),
+    }
+}
+
 impl Report {
     /// Of nothing yet.
     pub fn of(questions: &Questions) -> Self {
@@ -102,7 +110,7 @@ impl Report {
         match outcome {
             Outcome::Right => self.right += 1,
             Outcome::Wrong(_) => {}
-            Outcome::Not(why) => *self.not_executed.entry(why).or_default() += 1,
+            Outcome::Not(why) => *self.not_executed.entry(without_lists(&why)).or_default() += 1,
         }
     }
 
@@ -119,7 +127,13 @@ impl Report {
         let description = translator.description();
         let mut lines = vec![
             format!("{} {}: contract spoken, no imports", visible(&description.name), visible(&description.version)),
-            format!("{} problems: {} become graphs, {} are declined by {} rules", self.problems, self.graphs, self.problems - self.graphs, self.rules.len()),
+            format!(
+                "{} problems: {} become graphs, {} are declined by {} rules",
+                self.problems,
+                self.graphs,
+                self.problems - self.graphs,
+                self.rules.len()
+            ),
         ];
         if self.others + self.refused.len() > 0 {
             lines.push(format!("not asked: {} lines of other operations, {} that describe no problem", self.others, self.refused.len()));

@@ -73,7 +73,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let bar = output::progress("problems", options.runs)?;
     let mut fuzzer = Fuzzer { translator: &translator, capabilities: &capabilities, state: &mut state, bar: &bar, json: options.json };
     for fault in examine_manifest(translator.description()) {
-        fuzzer.tell(&Finding::of_manifest(&fault));
+        let finding = Finding::of_manifest(&fault);
+        fuzzer.state.keep(&finding, &fault)?;
+        fuzzer.tell(&finding);
     }
     for question in &questions.all {
         fuzzer.try_problem(&question.problem)?;
@@ -92,7 +94,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     fuzzer.state.save()?;
     bar.finish_and_clear();
-    if options.json { println!("{}", state.json(&translator)) } else { print!("{}", state.text()) }
+    if options.json {
+        println!("{}", state.json(&translator))
+    } else {
+        print!("{}", state.text())
+    }
     Ok(ExitCode::from(u8::from(state.found_anything())))
 }
 
@@ -158,7 +164,8 @@ fn kind(examined: &Examined) -> String {
     match &examined.decision {
         Err(declined) => format!("declined {}", declined.rule),
         Ok(graph) => {
-            let operations: Vec<String> = graph.nodes().iter().map(|node| format!("{}/{}", node.operation, node.attributes.len())).collect();
+            let operations: Vec<String> =
+                graph.nodes().iter().map(|node| format!("{}/{}", node.operation, node.attributes.len())).collect();
             let rank = graph.tensors().first().map_or(0, |tensor| tensor.dims.len());
             format!("graph {} rank {rank} {:?} {}", operations.join(" "), graph.types(), graph.notes().join(" "))
         }

@@ -151,7 +151,7 @@ impl State {
 
     /// Keeps a finding. What is the same as one of an earlier run has its file already.
     pub fn keep(&mut self, finding: &Finding, fault: &Fault) -> Result<()> {
-        let id = finding.problem.as_ref().map_or_else(|| without_numbers(fault), problems::id);
+        let id = finding.problem.as_ref().map_or_else(|| problems::hash(&without_numbers(fault)), problems::id);
         let Some(folder) = &self.folder else {
             self.findings += 1;
             return Ok(());
