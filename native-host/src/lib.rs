@@ -5,7 +5,7 @@
 //! [`plan`] → execution ([`handle`], [`forward`]). What is found out on the way is remembered in [`cache`], under all that [`identity`] says
 //! it depends on. [`backend`], [`hip`] and [`native`] are the edges to the libraries that others bring, which [`search`] finds; raw pointers
 //! and C numbers stay there. What can be seen of it: [`trace`] while calls happen, [`phases`] and [`census`] in numbers, [`stats`] as the
-//! file that the tools read. No translation rule lives in this crate: [`rules`] holds only the host's own reasons to decline.
+//! file that the tools read. [`offline`] tries translators without a backend, for the tools and the fuzzers. No translation rule lives in this crate: [`rules`] holds only the host's own reasons to decline.
 
 pub mod backend;
 pub mod cache;
@@ -30,6 +30,8 @@ pub mod lower;
 pub mod marker;
 pub mod modules;
 pub mod native;
+#[cfg(feature = "offline")]
+pub mod offline;
 pub mod phases;
 pub mod plan;
 pub mod problem;

@@ -198,6 +198,13 @@ impl Translator {
         self.contract
     }
 
+    /// The same component without an instance: what it answers then depends on nothing that was asked before.
+    #[cfg(feature = "offline")]
+    pub fn fresh(&self) -> Self {
+        let (engine, component, description) = (self.engine.clone(), self.component.clone(), self.description.clone());
+        Self { engine, component, contract: self.contract, digest: self.digest, description, idle: Mutex::new(Vec::new()) }
+    }
+
     /// What the component says about itself.
     pub fn description(&self) -> &Description {
         &self.description

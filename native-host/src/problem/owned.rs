@@ -149,6 +149,14 @@ impl OwnedConvolution {
     }
 }
 
+impl OwnedActivation {
+    /// The chain that computes the same, with the same arguments.
+    pub fn as_chain(&self) -> OwnedFusion {
+        let operation = OwnedOperation::Activation { activation: self.activation, scaling: self.scaling };
+        OwnedFusion { input: self.x.clone(), operations: vec![operation], output: self.y.clone() }
+    }
+}
+
 impl OwnedOperation {
     fn of(operation: &FusedOperation<'_>) -> Self {
         match *operation {
@@ -302,201 +310,11 @@ pub(super) mod exact {
     }
 }
 
+// That every problem comes back as it was is tested where any problem can be made: in `offline::problems::generate`.
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        key::KeyBuffer,
-        problem::{ConvolutionMode, MAX_OPERATIONS, MAX_RANK},
-    };
-
-    /// Numbers that look random (xorshift).
-    struct Numbers(u64);
-
-    impl Numbers {
-        fn next(&mut self) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0
-        }
-
-        fn below(&mut self, limit: usize) -> usize {
-            (self.next() % limit as u64) as usize
-        }
-
-        fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
-            values[self.below(values.len())]
-        }
-
-        fn integer(&mut self) -> i64 {
-            match self.below(8) {
-                0 => self.next().cast_signed(),
-                1 => self.one_of(&[i64::MIN, -1, 0, i64::MAX, 1 << 53, (1 << 53) + 1]),
-                _ => 1 + self.below(9) as i64,
-            }
-        }
-
-        /// Any bits at all, and numbers as programs have them.
-        fn scalar(&mut self) -> f64 {
-            match self.below(4) {
-                0 => f64::from_bits(self.next()),
-                1 => self.one_of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 5e-324, f64::MAX, f64::MIN_POSITIVE]),
-                2 => f64::from(f32::from_bits(self.next() as u32)),
-                _ => self.one_of(&[1.0, 0.1, 0.5, 1e-5, 1e300, 1.0 / 3.0]),
-            }
-        }
-
-        fn list(&mut self, length: usize) -> Vec<i64> {
-            (0..length).map(|_| self.integer()).collect()
-        }
-
-        fn some_list(&mut self) -> Vec<i64> {
-            let length = self.below(6);
-            self.list(length)
-        }
-
-        fn data_type(&mut self) -> DataType {
-            use DataType::*;
-            self.one_of(&[
-                Half,
-                Float,
-                Double,
-                BFloat16,
-                Int8,
-                Uint8,
-                Int32,
-                Int64,
-                Boolean,
-                Float8E4M3Fnuz,
-                Float8E5M2Fnuz,
-                Float8E4M3,
-                Float8E5M2,
-                Int8x4,
-                Unrecognized,
-            ])
-        }
-
-        fn tensor(&mut self) -> TensorDescriptor {
-            use TensorLayout::*;
-            let rank = self.below(MAX_RANK + 1);
-            let (dims, strides) = (self.list(rank), self.list(rank));
-            let cast = (self.below(4) == 0).then(|| self.data_type());
-            let layouts = [Nchw, Nhwc, Chwn, Nchwc4, Nchwc8, Chwnc4, Chwnc8, Ncdhw, Ndhwc, Unrecognized];
-            let layout = (self.below(3) == 0).then(|| self.one_of(&layouts));
-            let vector = self.one_of(&[1, 1, 4, 0, u32::MAX]);
-            TensorDescriptor::new(self.data_type(), cast, &dims, &strides, vector, layout).unwrap()
-        }
-
-        fn convolution(&mut self) -> ConvolutionDescriptor {
-            use ConvolutionMode::*;
-            let attributes = self.below(4);
-            ConvolutionDescriptor::new(ConvolutionFields {
-                mode: self.one_of(&[Convolution, Transpose, GroupConv, Depthwise, Unrecognized]),
-                pads: self.some_list(),
-                strides: self.some_list(),
-                dilations: self.some_list(),
-                output_pads: self.some_list(),
-                group_count: self.integer(),
-                attributes: (0..attributes).map(|_| (self.next() as u32, self.integer())).collect(),
-            })
-            .unwrap()
-        }
-
-        fn algorithm(&mut self) -> Option<u32> {
-            let number = self.next() as u32;
-            self.one_of(&[None, Some(0), Some(5), Some(number)])
-        }
-
-        fn scaling(&mut self) -> Scaling {
-            Scaling { alpha: self.scalar(), beta: self.scalar() }
-        }
-
-        fn operation(&mut self) -> OwnedOperation {
-            use ActivationMode::*;
-            let modes = [
-                PassThrough,
-                Logistic,
-                Tanh,
-                Relu,
-                SoftRelu,
-                Absolute,
-                Power,
-                ClippedRelu,
-                LeakyRelu,
-                Elu,
-                Clamp,
-                ActivationMode::Unrecognized,
-            ];
-            let normalizations = [NormalizationMode::PerActivation, NormalizationMode::Spatial, NormalizationMode::Unrecognized];
-            match self.below(6) {
-                0 => OwnedOperation::Convolution {
-                    convolution: self.convolution(),
-                    w: self.tensor(),
-                    algorithm: self.algorithm(),
-                    scaling: self.scaling(),
-                },
-                1 => OwnedOperation::Addition { tensor: self.tensor(), factor: self.scalar() },
-                2 => OwnedOperation::Bias { tensor: self.tensor(), scaling: self.scaling() },
-                3 => OwnedOperation::Normalization {
-                    mode: self.one_of(&normalizations),
-                    parameters: self.tensor(),
-                    epsilon: self.scalar(),
-                    scaling: self.scaling(),
-                },
-                4 => {
-                    let (alpha, beta, gamma) = (self.scalar(), self.scalar(), self.scalar());
-                    let activation = Activation { mode: self.one_of(&modes), alpha, beta, gamma };
-                    OwnedOperation::Activation { activation, scaling: self.scaling() }
-                }
-                _ => OwnedOperation::Other(self.one_of(&["miopenCreateOpX", "", "\"\\\n\u{0}\u{1f600}</script>"]).to_string()),
-            }
-        }
-
-        fn problem(&mut self) -> OwnedProblem {
-            use ConvolutionDirection::*;
-            if self.below(2) == 0 {
-                return OwnedProblem::Convolution(Box::new(OwnedConvolution {
-                    direction: self.one_of(&[Forward, BackwardData, BackwardWeights]),
-                    convolution: self.convolution(),
-                    x: self.tensor(),
-                    w: self.tensor(),
-                    y: self.tensor(),
-                    alpha: self.scalar(),
-                    beta: self.scalar(),
-                    algorithm: self.algorithm(),
-                }));
-            }
-            let operations = self.below(MAX_OPERATIONS + 1);
-            OwnedProblem::Fusion(OwnedFusion {
-                input: self.tensor(),
-                operations: (0..operations).map(|_| self.operation()).collect(),
-                output: self.tensor(),
-            })
-        }
-    }
-
-    /// The words of a problem hold every field bit for bit (NaNs too, which are not equal to themselves). Keys may be too short for them.
-    fn words(problem: &OwnedProblem) -> Vec<u64> {
-        let mut words = Vec::new();
-        problem.with(|problem| problem.words(&mut |more| words.extend_from_slice(more)));
-        words
-    }
-
-    #[test]
-    fn every_problem_comes_back_as_it_was() {
-        let mut numbers = Numbers(0x5eed);
-        for round in 0..20_000 {
-            let problem = numbers.problem();
-            let text = serde_json::to_string(&problem).unwrap();
-            let read: OwnedProblem = serde_json::from_str(&text).unwrap_or_else(|error| panic!("round {round}: {error}: {text}"));
-            assert_eq!(words(&read), words(&problem), "round {round}: {text}");
-            assert_eq!(serde_json::to_string(&read).unwrap(), text, "round {round}");
-            let copied = problem.with(OwnedProblem::of);
-            assert_eq!(words(&copied), words(&problem), "round {round}: {text}");
-            assert!(!problem.to_string().is_empty(), "round {round}");
-        }
-    }
+    use crate::{key::KeyBuffer, problem::ConvolutionMode};
 
     #[test]
     fn what_is_written_is_what_is_meant() {

@@ -267,11 +267,11 @@ fn graphs() {
     assert_eq!(graph.finalize(), BAD, "two tensors with one unique id");
 }
 
-/// A finalized graph that no engine takes.
+/// A finalized graph that no engine takes: a matrix product of integers.
 fn matmul_graph(handle: &Handle) -> D {
     let operation = D::new(k::BACKEND_OPERATION_MATMUL_DESCRIPTOR);
     for (i, number) in [a::OPERATION_MATMUL_ADESC, a::OPERATION_MATMUL_BDESC, a::OPERATION_MATMUL_CDESC].into_iter().enumerate() {
-        assert_eq!(operation.child(number, &tensor(i as i64, data_type::FLOAT, &[1, 2, 2], &[4, 2, 1])), OK);
+        assert_eq!(operation.child(number, &tensor(i as i64, data_type::INT32, &[1, 2, 2], &[4, 2, 1])), OK);
     }
     assert_eq!(operation.data_type(a::MATMUL_COMP_TYPE, data_type::FLOAT), OK);
     graph(handle, &[&operation.finalized()])

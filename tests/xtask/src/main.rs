@@ -7,8 +7,10 @@ mod chromium;
 mod components;
 mod corpus;
 mod demo;
+mod fuzz;
 mod gpu;
 mod licenses;
+mod nightly;
 mod onnxruntime;
 mod packages;
 mod programs;
@@ -90,6 +92,15 @@ enum Task {
         #[arg(value_enum)]
         which: bench::Bench,
     },
+    /// Fuzzes a target of tests/fuzz, guided by coverage (needs a nightly toolchain; exit status 3 without one).
+    Fuzz {
+        /// Which.
+        #[arg(value_enum)]
+        target: fuzz::Fuzzed,
+        /// How long.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Builds the translators of tests/components into target/components.
     Components,
     /// Lays the libraries, programs and headers out under target/dist.
@@ -103,7 +114,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            let missing = error.is::<programs::Unavailable>() || error.is::<sanitize::NoNightly>() || error.is::<chromium::Missing>();
+            let missing = error.is::<programs::Unavailable>()
+                || error.is::<sanitize::NoNightly>()
+                || error.is::<fuzz::NoNightly>()
+                || error.is::<chromium::Missing>();
             ExitCode::from(if missing { 3 } else { 1 })
         }
     }
@@ -125,6 +139,7 @@ fn run(task: Task) -> Result<()> {
         Task::Sanitize => sanitize::run(&build::dist()?),
         Task::ReportPage => report_page::run(),
         Task::Bench { which } => bench::run(which, &build::dist()?),
+        Task::Fuzz { target, seconds } => fuzz::run(target, seconds),
         Task::Components => components::build().map(|folder| println!("{}", folder.display())),
         Task::Dist => build::dist().map(|dist| println!("{}", dist.display())),
         Task::Qemu => qemu(),

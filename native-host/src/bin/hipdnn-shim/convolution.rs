@@ -3,12 +3,16 @@
 
 use hipdnn_host::{
     data_type::DataType,
-    problem::{ConvolutionDescriptor, ConvolutionFields, ConvolutionMode, DescriptorError, Scaling, TensorDescriptor, TensorLayout},
+    offline::problems::window::Window,
+    problem::{
+        ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, DescriptorError, OwnedConvolution, OwnedProblem,
+        Scaling, TensorDescriptor, TensorLayout,
+    },
 };
 
 use crate::{
     Usage,
-    flags::{Base, Line},
+    flags::{Base, Direction, Line},
 };
 
 /// A tensor as the driver describes it.
@@ -126,7 +130,7 @@ impl Convolution {
         let pads = read.pads(&input, &filter, &strides, &dilations, transposed)?;
         let output_pads = if transposed { read.each("trans_output_pad_", 0)? } else { vec![0; spatial] };
         let window = Window { filter: &filter, strides: &strides, dilations: &dilations, pads: &pads, output_pads: &output_pads };
-        let output = window.output(&input, transposed)?;
+        let output = window.output(&input, transposed).map_err(|misfit| Usage(misfit.to_string()))?;
         let types = types(line)?;
         let (lead, rest) = if transposed { (channels, outputs) } else { (outputs, channels) };
         let vector = vector_length(line)?;
@@ -161,6 +165,18 @@ impl Convolution {
     /// The tensors as recorded descriptors, in the order x, w, y.
     pub fn tensor_descriptors(&self) -> Result<[TensorDescriptor; 3], DescriptorError> {
         Ok([self.x.descriptor()?, self.w.descriptor()?, self.y.descriptor()?])
+    }
+
+    /// One direction of it as a recorded problem. No algorithm: only Find, at run time, names one.
+    pub fn problem(&self, direction: Direction) -> Result<OwnedProblem, DescriptorError> {
+        let direction = match direction {
+            Direction::Forward => ConvolutionDirection::Forward,
+            Direction::BackwardData => ConvolutionDirection::BackwardData,
+            Direction::BackwardWeights => ConvolutionDirection::BackwardWeights,
+        };
+        let (convolution, [x, w, y]) = (self.descriptor()?, self.tensor_descriptors()?);
+        let Scaling { alpha, beta } = self.scaling;
+        Ok(OwnedProblem::Convolution(Box::new(OwnedConvolution { direction, convolution, x, w, y, alpha, beta, algorithm: None })))
     }
 
     /// The convolution as a recorded descriptor.
@@ -226,49 +242,6 @@ impl Reader<'_> {
 fn same_pad(input: i64, filter: i64, stride: i64) -> i64 {
     let covered = if input % stride == 0 { stride } else { input % stride };
     (filter - covered).max(0) / 2
-}
-
-/// How windows lie on the input.
-pub struct Window<'a> {
-    /// Lengths of the filter.
-    pub filter: &'a [i64],
-    /// Distances between windows.
-    pub strides: &'a [i64],
-    /// Distances between elements of a window.
-    pub dilations: &'a [i64],
-    /// Zero pads.
-    pub pads: &'a [i64],
-    /// Output pads.
-    pub output_pads: &'a [i64],
-}
-
-impl Window<'_> {
-    /// The lengths of the output.
-    pub fn output(&self, input: &[i64], transposed: bool) -> Result<Vec<i64>, Usage> {
-        (0..input.len()).map(|i| if transposed { self.spread(i, input[i]) } else { self.slide(i, input[i]) }).collect()
-    }
-
-    /// What one window covers.
-    fn reach(&self, i: usize) -> i64 {
-        self.dilations[i] * (self.filter[i] - 1) + 1
-    }
-
-    fn slide(&self, i: usize, input: i64) -> Result<i64, Usage> {
-        let (padded, reach) = (input + 2 * self.pads[i], self.reach(i));
-        if padded < reach {
-            return Err(Usage(format!("the window reaches over {reach} elements, but the padded input has {padded}")));
-        }
-        Ok((padded - reach) / self.strides[i] + 1)
-    }
-
-    fn spread(&self, i: usize, input: i64) -> Result<i64, Usage> {
-        let (pad, stride) = (self.output_pads[i], self.strides[i]);
-        if pad >= stride {
-            return Err(Usage(format!("the output pad {pad} must be below the stride {stride}")));
-        }
-        // MIOpen and its driver agree on the least length, whatever the pads take away.
-        Ok((stride * (input - 1) + self.reach(i) - 2 * self.pads[i] + pad).max(1))
-    }
 }
 
 /// Element and cast types of x, w and y.

@@ -181,6 +181,11 @@ impl Buffer<'_> {
         Ok(data)
     }
 
+    /// Where it is; null if there are no bytes.
+    pub fn address(&self) -> *mut c_void {
+        self.address
+    }
+
     /// How many bytes there are.
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -2,16 +2,21 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that fails says so by panicking"))]
 
 mod cache;
+mod check;
 #[cfg(feature = "cranelift")]
 mod compile;
 mod convolution;
+mod diff;
 mod doctor;
 mod drive;
+mod explain;
 mod flags;
+mod fuzz;
 mod install;
 mod libraries;
 mod output;
 mod problems;
+mod questions;
 mod record;
 mod reference;
 mod replay;
@@ -52,6 +57,18 @@ enum Verb {
     /// Show the hipDNN graph that a MIOpenDriver line becomes, or the rule that declines it. Needs neither GPU nor MIOpen.
     #[command(after_help = flags::help())]
     Translate(translate::Options),
+    /// Say in words why a problem is declined, and what would have to be otherwise; or how it is translated. Needs neither GPU nor MIOpen.
+    #[command(after_help = flags::help())]
+    Explain(explain::Options),
+    /// Check a translator: that it keeps the contract for every problem of a corpus and random ones, and that its graphs compute what they
+    /// should. Exit status 1 if anything is wrong.
+    #[command(after_help = check::help())]
+    Check(check::Options),
+    /// Compare what two translators decide: newly forwarded, newly declined, another graph, another rule.
+    Diff(diff::Options),
+    /// Look for problems for which a translator breaks the contract, by random and bent problems; what is found is made as simple as it can be.
+    /// Exit status 1 if anything is found.
+    Fuzz(fuzz::Options),
     /// Put the shim before a native MIOpen, so that programs find both where they found the one.
     Install(install::Options),
     /// Take an installation back: exactly the files that it put there.
@@ -82,6 +99,10 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Drive(options) => drive::run(&options),
         Verb::Translate(options) => translate::run(&options),
+        Verb::Explain(options) => explain::run(&options),
+        Verb::Check(options) => check::run(&options),
+        Verb::Diff(options) => diff::run(&options),
+        Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Install(options) => install::run(&options),
         Verb::Uninstall(options) => install::remove(&options),
         Verb::Doctor(options) => doctor::run(&options),

@@ -1,11 +1,13 @@
 //! How results look: the record of a driven direction as one JSON line, or as the lines that people know from MIOpenDriver.
 //! Nothing is computed here.
 
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::{
     convolution::{Convolution, Tensor},
     flags::{Base, Direction, Line},
+    problems,
 };
 
 /// What came of one direction of a line. The field names are the JSON's.
@@ -163,6 +165,12 @@ fn print_shape(title: &str, c: &Convolution) {
     );
 }
 
+/// How far something is. On stderr, and only if that is a terminal.
+pub fn progress(what: &'static str, length: u64) -> anyhow::Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {pos}/{len}, {eta} left {msg}")?.progress_chars("=> ");
+    Ok(ProgressBar::new(length).with_style(style).with_prefix(what))
+}
+
 /// The name of a base's type.
 pub fn dtype(base: Base) -> &'static str {
     match base {
@@ -176,7 +184,7 @@ pub fn dtype(base: Base) -> &'static str {
 /// A hash of the normalised line and the direction.
 pub fn id(line: &Line, direction: Direction) -> String {
     let text = format!("{} {}", line.normalised(), direction.name());
-    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+    problems::hash(&text)
 }
 
 #[cfg(test)]

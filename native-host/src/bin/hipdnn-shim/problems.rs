@@ -3,12 +3,13 @@
 
 use hipdnn_host::{
     data_type::DataType,
+    offline::problems::window::Window,
     problem::{ConvolutionDirection, ConvolutionMode, OwnedConvolution, OwnedProblem, TensorDescriptor},
 };
 
 use crate::{
     Usage,
-    convolution::{Convolution, Tensor, Window},
+    convolution::{Convolution, Tensor},
     flags::{Base, Direction, Line},
 };
 
@@ -28,8 +29,53 @@ pub struct Drivable {
 
 /// The name of a recorded problem in records: of its JSON form, which holds all of it.
 pub fn id(problem: &OwnedProblem) -> String {
-    let text = serde_json::to_string(problem).unwrap_or_default();
+    hash(&serde_json::to_string(problem).unwrap_or_default())
+}
+
+/// A short name for a text.
+pub fn hash(text: &str) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+}
+
+/// The driver line that says exactly this problem, if one does.
+pub fn driver_line(problem: &OwnedProblem) -> Option<String> {
+    let OwnedProblem::Convolution(recorded) = problem else { return None };
+    let Drivable { line, convolution: c, direction } = Drivable::of(problem).ok()?;
+    let spatial = c.pads.len();
+    let axes = ["d", "h", "w"].get(3usize.checked_sub(spatial)?..)?;
+    let mut words = format!("{} --spatial_dim {spatial} --forw {} --batchsize {}", line.base.name(), direction.bit(), c.x.dims[0]);
+    let mut say = |flag: &str, value: &dyn std::fmt::Display| words += &format!(" --{flag} {value}");
+    say("in_channels", &c.x.dims[1]);
+    say("out_channels", &c.y.dims[1]);
+    say("group_count", &c.groups);
+    say("mode", &if c.transposed { "trans" } else { "conv" });
+    let lists = [
+        ("in_", &c.x.dims[2..]),
+        ("fil_", &c.w.dims[2..]),
+        ("pad_", &c.pads[..]),
+        ("conv_stride_", &c.strides[..]),
+        ("dilation_", &c.dilations[..]),
+        ("trans_output_pad_", &c.output_pads[..]),
+    ];
+    for (prefix, list) in lists {
+        axes.iter().zip(list).for_each(|(axis, value)| say(&format!("{prefix}{axis}"), value));
+    }
+    // Layouts that a line can name: the first is its own.
+    let layouts = if spatial == 2 { ["NCHW", "NHWC", "CHWN"].as_slice() } else { &["NCDHW", "NDHWC"] };
+    let choices =
+        |words: Vec<String>, flag: &str| layouts.iter().map(|layout| format!("{} --{flag} {layout}", words.join(" "))).collect::<Vec<_>>();
+    let mut lines = vec![words];
+    for flag in ["in_layout", "fil_layout", "out_layout"] {
+        lines = lines.into_iter().flat_map(|line| choices(vec![line], flag)).collect();
+    }
+    let wanted = OwnedConvolution { algorithm: None, ..(**recorded).clone() };
+    let says = |line: &String| {
+        let words: Vec<String> = line.split(' ').map(String::from).collect();
+        let parsed = Line::parse(&words).ok()?;
+        let problem = Convolution::from_line(&parsed).ok()?.problem(direction).ok()?;
+        (problem == OwnedProblem::Convolution(Box::new(wanted.clone()))).then_some(())
+    };
+    lines.into_iter().find(|line| says(line).is_some())
 }
 
 impl Drivable {
@@ -105,7 +151,8 @@ fn convolution(recorded: &OwnedConvolution) -> Result<Convolution, Usage> {
     if belongs_together(&convolution) { Ok(convolution) } else { Err(Usage("its lengths do not belong together".into())) }
 }
 
-fn tensor(name: &str, recorded: &TensorDescriptor) -> Result<Tensor, Usage> {
+/// A tensor of a recorded problem; an error says why it can only be translated.
+pub fn tensor(name: &str, recorded: &TensorDescriptor) -> Result<Tensor, Usage> {
     if recorded.vector_length() != 1 {
         return Err(Usage(format!("{name} has vectors of channels: such tensors are only translated, not driven")));
     }
@@ -198,6 +245,19 @@ pub mod tests {
         assert!(why(|p| p.x = TensorDescriptor::new(DataType::Float, None, &[2, 1, 9], &[36, 9, 1], 4, None).unwrap()).contains("vectors"));
         assert!(why(|p| p.alpha = f64::NAN).contains("finite"));
         assert!(why(|p| p.x = tensor(&[2, 4, 9], &[1 << 40, 9, 1])).contains("do not hold"));
+    }
+
+    #[test]
+    fn lines_are_found_for_what_lines_can_say() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(String::from).collect();
+            Convolution::from_line(&Line::parse(&words).unwrap()).unwrap().problem(Direction::BackwardData).unwrap()
+        };
+        for line in ["conv -n 2", "convfp16 -c 8 -k 4 -g 2 -I NHWC -O CHWN -m trans -u 2 -Y 1", "convbfp16 -_ 3 -@ 1 -f NDHWC -^ 2"] {
+            let problem = of(line);
+            assert_eq!(of(&driver_line(&problem).unwrap()), problem, "{line}");
+        }
+        assert_eq!(driver_line(&OwnedProblem::Convolution(Box::new(odd()))), None);
     }
 
     #[test]

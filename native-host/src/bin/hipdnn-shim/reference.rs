@@ -13,7 +13,7 @@
 //! * for integers: nothing.
 
 use half::{bf16, f16};
-use hipdnn_host::{data_type::DataType, problem::Scaling};
+use hipdnn_host::{data_type::DataType, offline::choices::Choices, problem::Scaling};
 
 use crate::{
     convolution::{Convolution, Tensor},
@@ -26,25 +26,10 @@ const FULL_CHECK: u64 = 100_000_000;
 const SAMPLES: std::ops::RangeInclusive<u64> = 256..=4096;
 /// Elements behind an output that must not be touched.
 pub const GUARD: usize = 64;
+/// What algorithms that transform their input may lose, see the head of this file.
+const TRANSFORMS: f64 = 8.0;
 /// The seed of the inputs. Fixed, so that a failure can be repeated.
 const SEED: u64 = 0x5eed;
-
-/// A generator of numbers that look random (splitmix64): the same in every run.
-struct Generator(u64);
-
-impl Generator {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 /// Values of a tensor, for its whole extent (or none, of one that is computed): integers and what they are multiplied with. Sums of their products are exact.
 #[derive(Default)]
@@ -56,9 +41,21 @@ pub struct Values {
 impl Values {
     /// Input that is exact in every type: multiples of 1/8 in [-1, 1], for integer types whole numbers in [-8, 8].
     pub fn input(tensor: &Tensor, stream: u64) -> Self {
-        let mut generator = Generator(SEED ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        let mut generator = Choices::seeded(SEED ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
         let scale = if tensor.data_type == DataType::Int8 { 1.0 } else { 0.125 };
         Self { numerators: (0..tensor.extent()).map(|_| generator.below(17) as i16 - 8).collect(), scale }
+    }
+
+    /// Positive input: multiples of 1/8 in (0, 1].
+    pub fn positive(tensor: &Tensor, stream: u64) -> Self {
+        let Self { mut numerators, scale } = Self::input(tensor, stream);
+        numerators.iter_mut().for_each(|numerator| *numerator = numerator.rem_euclid(8) + 1);
+        Self { numerators, scale }
+    }
+
+    /// The value at an offset.
+    pub fn at(&self, offset: i64) -> f64 {
+        f64::from(self.numerators[offset as usize]) * self.scale
     }
 
     /// The values as bytes of an element type.
@@ -137,6 +134,16 @@ pub struct Expected {
 }
 
 impl Expected {
+    /// A value that may be so far off before it is rounded into the output.
+    pub fn within(value: f64, error: f64) -> Self {
+        Self { value, magnitude: error / (TRANSFORMS * 2f64.powi(-24)), terms: 1 }
+    }
+
+    /// How far it may be off before it is rounded into the output.
+    pub fn error(&self) -> f64 {
+        TRANSFORMS * (self.terms as f64).sqrt() * 2f64.powi(-24) * self.magnitude
+    }
+
     /// How far an output may be from the value, see the head of this file.
     pub fn allowed(&self, data_type: DataType) -> f64 {
         let (output, smallest) = match data_type {
@@ -145,7 +152,7 @@ impl Expected {
             DataType::BFloat16 => (2f64.powi(-8), 0.0),
             _ => (2f64.powi(-24), 0.0),
         };
-        output * self.value.abs() + 8.0 * (self.terms as f64).sqrt() * 2f64.powi(-24) * self.magnitude + smallest
+        output * self.value.abs() + self.error() + smallest
     }
 }
 
@@ -355,15 +362,8 @@ impl<'a> Reference<'a> {
     /// Compares outputs of several runs, each with its guard, with what is expected: every element of a small problem, else samples;
     /// that every element was written and nothing else, always.
     pub fn check(&self, outputs: &[Vec<u8>]) -> Verdict {
-        let mut worst = Worst { error: 0.0, tolerance: 0.0, ratio: -1.0, failure: None };
-        let mut compared = 0;
-        for index in self.indices() {
-            let expected = self.element(&index);
-            compared += 1;
-            outputs.iter().for_each(|output| worst.consider(self.output(), &index, &expected, output));
-        }
-        let written = outputs.iter().find_map(|output| check_writes(self.output(), output, self.old.is_some()));
-        Verdict { error: worst.error, tolerance: worst.tolerance, compared, failure: written.or(worst.failure) }
+        let expected = self.indices().map(|index| (self.element(&index), index));
+        check(self.output(), outputs, expected, self.old.is_some())
     }
 
     /// The elements to compare.
@@ -375,14 +375,30 @@ impl<'a> Reference<'a> {
         if multiplications <= FULL_CHECK || total <= affordable {
             return Box::new((0..total).map(|number| unravel(number, dims)));
         }
-        let mut generator = Generator(SEED);
+        let mut generator = Choices::seeded(SEED);
         let corners = [0, total - 1];
-        Box::new((0..affordable).map(move |i| unravel(corners.get(i as usize).copied().unwrap_or_else(|| generator.below(total)), dims)))
+        Box::new(
+            (0..affordable)
+                .map(move |i| unravel(corners.get(i as usize).copied().unwrap_or_else(|| generator.below(total as usize) as u64), dims)),
+        )
     }
 }
 
+/// Compares outputs of several runs, each with its guard, with what is expected of some elements; and that every element was written (if it
+/// had no value before) and nothing else.
+pub fn check(output: &Tensor, runs: &[Vec<u8>], expected: impl Iterator<Item = (Expected, Vec<i64>)>, had_values: bool) -> Verdict {
+    let mut worst = Worst { error: 0.0, tolerance: 0.0, ratio: -1.0, failure: None };
+    let mut compared = 0;
+    for (expected, index) in expected {
+        compared += 1;
+        runs.iter().for_each(|run| worst.consider(output, &index, &expected, run));
+    }
+    let written = runs.iter().find_map(|run| check_writes(output, run, had_values));
+    Verdict { error: worst.error, tolerance: worst.tolerance, compared, failure: written.or(worst.failure) }
+}
+
 /// The index of the n-th element in logical order.
-fn unravel(number: u64, dims: &[i64]) -> Vec<i64> {
+pub fn unravel(number: u64, dims: &[i64]) -> Vec<i64> {
     let mut rest = number as i64;
     let mut index = vec![0; dims.len()];
     for axis in (0..dims.len()).rev() {

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use hipdnn_host::{judge::judge, translations::Declined};
+use hipdnn_host::translations::Declined;
 use serde_json::{Value, json};
 
 use crate::{
@@ -86,8 +86,7 @@ fn translate(options: &Options) -> Result<ExitCode> {
             continue;
         }
         let recorded: Recorded = serde_json::from_str(&line).with_context(|| format!("{name}, line {}", number + 1))?;
-        let decision =
-            recorded.problem.with(|problem| judge(translator.translate(problem, &capabilities), translator.description(), problem));
+        let decision = translate::decide(&translator, &capabilities, &recorded.problem);
         let decision = decision.map(|graph| graph.nodes().len());
         let news = news(&recorded, decision.as_ref().err());
         counts.count(&decision, news);

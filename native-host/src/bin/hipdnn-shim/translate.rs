@@ -17,7 +17,7 @@ use hipdnn_host::{
     data_type::DataType,
     graph::{Access, Attribute, Binding, Node, Tensor, Value},
     judge::judge,
-    problem::{ConvolutionDirection, ConvolutionProblem, Problem},
+    problem::OwnedProblem,
     translations::Declined,
     validate::ValidatedGraph,
 };
@@ -50,7 +50,7 @@ pub struct Options {
 }
 
 /// What became of a problem.
-type Decision = Result<ValidatedGraph, Declined>;
+pub type Decision = Result<ValidatedGraph, Declined>;
 
 /// Runs the verb.
 pub fn run(options: &Options) -> Result<ExitCode> {
@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let translator = rules::load(options.translator.as_deref())?;
     let capabilities = capabilities(options.capabilities.as_deref())?;
     for direction in directions {
-        let decision = decide(&translator, &capabilities, &convolution, direction)?;
+        let decision = decide(&translator, &capabilities, &convolution.problem(direction)?);
         if options.json {
             println!("{}", as_json(&translator, &line, direction, &decision));
         } else {
@@ -79,26 +79,8 @@ pub fn capabilities(file: Option<&Path>) -> Result<Capabilities> {
 }
 
 /// Asks the translator, and checks what it says as the host does.
-fn decide(translator: &Translator, capabilities: &Capabilities, convolution: &Convolution, direction: Direction) -> Result<Decision> {
-    let descriptor = convolution.descriptor()?;
-    let [x, w, y] = convolution.tensor_descriptors()?;
-    let problem = ConvolutionProblem {
-        direction: match direction {
-            Direction::Forward => ConvolutionDirection::Forward,
-            Direction::BackwardData => ConvolutionDirection::BackwardData,
-            Direction::BackwardWeights => ConvolutionDirection::BackwardWeights,
-        },
-        convolution: &descriptor,
-        x: &x,
-        w: &w,
-        y: &y,
-        alpha: 1.0,
-        beta: 0.0,
-        // Only Find, at run time, names one.
-        algorithm: None,
-    };
-    let problem = Problem::Convolution(problem);
-    Ok(judge(translator.translate(&problem, capabilities), translator.description(), &problem))
+pub fn decide(translator: &Translator, capabilities: &Capabilities, problem: &OwnedProblem) -> Decision {
+    problem.with(|problem| judge(translator.translate(problem, capabilities), translator.description(), problem))
 }
 
 fn print(line: &Line, direction: Direction, decision: &Decision) {
@@ -141,7 +123,7 @@ fn tensor_text(tensor: &Tensor) -> String {
 }
 
 /// The C name of a node's operation.
-fn operation_name(node: &Node) -> String {
+pub fn operation_name(node: &Node) -> String {
     hipdnn_abi::descriptor(node.operation).map_or_else(|| node.operation.to_string(), |d| d.name.to_string())
 }
 
@@ -151,7 +133,8 @@ fn attribute_name(node: &Node, attribute: &Attribute) -> String {
     spec.map_or_else(|| attribute.number.to_string(), |spec| spec.name.to_string())
 }
 
-fn value_text(node: &Node, attribute: &Attribute) -> String {
+/// The value of an attribute, for people.
+pub fn value_text(node: &Node, attribute: &Attribute) -> String {
     match &attribute.value {
         Value::Tensor(uid) => format!("tensor {uid}"),
         Value::Tensors(uids) => format!("tensors {uids:?}"),
@@ -173,7 +156,7 @@ fn enumeration_name(node: &Node, number: i32, value: i32) -> String {
 }
 
 /// The C name of an element type.
-fn type_name(data_type: DataType) -> String {
+pub fn type_name(data_type: DataType) -> String {
     let name = data_type.backend_number().and_then(|number| name_in(data_type::ALL, number));
     name.map_or_else(|| format!("{data_type:?}"), str::to_string)
 }
@@ -254,7 +237,7 @@ mod tests {
         let direction = line.directions().unwrap()[0];
         let translator = rules::load(None).unwrap();
         let convolution = Convolution::from_line(&line).unwrap();
-        let decision = decide(&translator, &Capabilities::whole_abi(), &convolution, direction).unwrap();
+        let decision = decide(&translator, &Capabilities::whole_abi(), &convolution.problem(direction).unwrap());
         as_json(&translator, &line, direction, &decision)
     }
 

@@ -1,7 +1,8 @@
 //! Executors: what can run graphs. The traits are the seam behind which a second one (another library on another device) can be put
 //! under the same descriptors.
 //!
-//! [`Reference`] and [`MiopenProvider`] run on the CPU, which `cpu` puts under handles: `fusion` makes steps of a whole graph, which are operations of `convolution` and
+//! [`Reference`] and [`MiopenProvider`] run on the CPU, which `cpu` puts under handles: `fusion` makes steps of a whole graph, which are
+//! operations of `convolution`, `matmul` and
 //! `pointwise`; all of them stand on `layout` (where elements lie) and `element` (what they are).
 
 mod convolution;
@@ -9,6 +10,7 @@ pub(crate) mod cpu;
 mod element;
 mod fusion;
 mod layout;
+mod matmul;
 mod miopen_provider;
 mod pointwise;
 mod reference;

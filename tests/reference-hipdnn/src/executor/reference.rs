@@ -1,5 +1,5 @@
 //! The engine of the default profile: all that the ABI can express of the operations that are written so far, which
-//! are convolutions and pointwise operations around them.
+//! are convolutions and matrix products, and pointwise operations around them.
 
 use hipdnn_abi::behavior_note;
 

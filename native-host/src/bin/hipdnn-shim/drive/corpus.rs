@@ -171,9 +171,7 @@ pub fn read(file: &Path, options: &Options) -> Result<Selection> {
     let limits = (options.max_gmac, options.max_gb);
     let (skipped, refusals) = (BTreeMap::new(), Vec::new());
     let mut selection = Selection { file: file.into(), lines: 0, driven: 0, entries: Vec::new(), skipped, refusals, limits };
-    // A byte order mark is no part of the first line.
-    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).enumerate();
-    for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+    for (number, line) in lines(&text) {
         selection.lines += 1;
         match choose(line, options) {
             Ok(entries) => {
@@ -183,7 +181,7 @@ pub fn read(file: &Path, options: &Options) -> Result<Selection> {
             Err(skip) => {
                 *selection.skipped.entry(skip.text()).or_default() += 1;
                 if let Skip::Refused(why) = skip {
-                    selection.refusals.push((number + 1, why));
+                    selection.refusals.push((number, why));
                 }
             }
         }
@@ -194,22 +192,45 @@ pub fn read(file: &Path, options: &Options) -> Result<Selection> {
     Ok(selection)
 }
 
-/// The directions of a line, or why it is not driven.
-fn choose(text: &str, options: &Options) -> Result<Vec<Entry>, Skip> {
+/// What a line says.
+pub enum Said {
+    /// A recorded problem.
+    Problem(OwnedProblem),
+    /// A command, and its words.
+    Command(String, Vec<String>),
+}
+
+/// The lines of a file that say something, with their numbers.
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    // A byte order mark is no part of the first line.
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).zip(1..);
+    lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#')).map(|(line, number)| (number, line))
+}
+
+/// Reads a line that may be of an operation.
+pub fn said(text: &str, op: &str) -> Result<Said, Skip> {
     let object = if text.starts_with('{') {
         serde_json::from_str(text).map_err(|error| Skip::Refused(error.to_string()))?
     } else {
         Object { op: None, command: Some(text.into()), problem: None }
     };
-    if object.op.is_some_and(|op| op != options.op) {
+    if object.op.is_some_and(|given| given != op) {
         return Err(Skip::Operation);
     }
     if let Some(problem) = object.problem {
-        return of_problem(problem, options).map(|entry| vec![entry]);
+        return Ok(Said::Problem(problem));
     }
     let command = object.command.ok_or_else(|| Skip::Refused("no command".into()))?;
     let words = shlex::split(&command).ok_or_else(|| Skip::Refused("quotes that do not end".into()))?;
-    entries(&command, &words, options)
+    Ok(Said::Command(command, words))
+}
+
+/// The directions of a line, or why it is not driven.
+fn choose(text: &str, options: &Options) -> Result<Vec<Entry>, Skip> {
+    match said(text, &options.op)? {
+        Said::Problem(problem) => of_problem(problem, options).map(|entry| vec![entry]),
+        Said::Command(command, words) => entries(&command, &words, options),
+    }
 }
 
 fn entries(command: &str, words: &[String], options: &Options) -> Result<Vec<Entry>, Skip> {

@@ -3,7 +3,7 @@
 //! The command line is here. One process that drives lines is a `session`; a file of lines is a `corpus`, which `workers` drive in
 //! processes of their own, and a `summary` counts what came of them.
 
-mod corpus;
+pub mod corpus;
 mod session;
 mod summary;
 mod workers;
@@ -23,10 +23,10 @@ use crate::{
     convolution::Convolution,
     flags::{Line, Role},
 };
-use session::{Session, drivable};
+use session::Session;
 
 pub use corpus::{Options as CorpusOptions, Profile};
-pub use session::Settings;
+pub use session::{BACKEND_BESIDE, Settings, drivable};
 
 /// Command line of `drive`.
 #[derive(Args)]

@@ -32,7 +32,7 @@ const MAX_ELEMENTS: i64 = 1 << 30;
 /// Where a native MIOpen for the shim may lie beside this executable.
 const NATIVE_BESIDE: &[&str] = &["../lib/reference/libMIOpen_private.so.1", "libMIOpen_private.so"];
 /// Where a hipDNN backend may lie beside this executable.
-const BACKEND_BESIDE: &[&str] = &["../lib/reference/libhipdnn_backend.so", "../lib/libhipdnn_backend.so", "libhipdnn_backend.so"];
+pub const BACKEND_BESIDE: &[&str] = &["../lib/reference/libhipdnn_backend.so", "../lib/libhipdnn_backend.so", "libhipdnn_backend.so"];
 
 /// What lines run on.
 #[derive(Args, Clone)]

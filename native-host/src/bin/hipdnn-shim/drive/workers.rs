@@ -13,7 +13,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -24,6 +23,7 @@ use super::{
 use crate::{
     convolution::Convolution,
     flags::{Direction, Line},
+    output,
     problems::{self, Drivable},
 };
 
@@ -119,7 +119,7 @@ fn answer(session: &mut Session, request: &str) -> Result<Value> {
 
 /// Drives all lines, under a profile of the reference backend if one is named; answers the outcomes in the order of the lines.
 pub fn drive(settings: &Settings, profile: Option<Profile>, entries: &[Entry], jobs: usize) -> Result<Vec<Outcome>> {
-    let bar = progress(profile, entries.len())?;
+    let bar = output::progress(profile.map_or("lines", Profile::name), entries.len() as u64)?;
     // The largest first, so that no process is left alone with one of them at the end.
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by(|a, b| entries[*b].gmac.total_cmp(&entries[*a].gmac));
@@ -152,12 +152,6 @@ fn survive_closed_pipes() {
         libc::sigaddset(&mut signals, libc::SIGPIPE);
         libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
     }
-}
-
-/// On stderr, and only if that is a terminal.
-fn progress(profile: Option<Profile>, lines: usize) -> Result<ProgressBar> {
-    let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {pos}/{len}, {eta} left")?.progress_chars("=> ");
-    Ok(ProgressBar::new(lines as u64).with_style(style).with_prefix(profile.map_or("lines", Profile::name)))
 }
 
 /// Has a line driven, by the worker there is or a new one. A worker that ended after its last line is nobody's fault.

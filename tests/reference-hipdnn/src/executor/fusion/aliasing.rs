@@ -55,12 +55,12 @@ impl Aliasing {
 }
 
 impl Flow {
-    /// Whether all that read a tensor are pointwise operations up to the one that writes the output, and on its side of the convolution:
+    /// Whether all that read a tensor are pointwise operations up to the one that writes the output, and on its side of the contraction:
     /// only there an index stays an index.
     fn is_read_in_time(&self, uid: i64, output: i64) -> bool {
         let (Some(&writer), Some(readers)) = (self.writers.get(&output), self.readers.get(&uid)) else { return false };
-        let side = |place: usize| self.convolution.map(|convolution| place.cmp(&convolution));
-        let pointwise = |place: usize| self.convolution != Some(place);
+        let side = |place: usize| self.contraction.map(|contraction| place.cmp(&contraction));
+        let pointwise = |place: usize| self.contraction != Some(place);
         pointwise(writer) && readers.iter().all(|&place| place <= writer && pointwise(place) && side(place) == side(writer))
     }
 }

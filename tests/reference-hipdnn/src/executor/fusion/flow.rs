@@ -5,20 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hipdnn_abi::Access;
 
-use super::{Checked, Convolution};
+use super::{Checked, Convolution, Matmul};
 use crate::graph::{Graph, Node};
 
 /// Which operations write and read each tensor, by their places in the graph.
 pub(super) struct Flow {
     pub(super) writers: BTreeMap<i64, usize>,
     pub(super) readers: BTreeMap<i64, BTreeSet<usize>>,
-    /// The place of the convolution.
-    pub(super) convolution: Option<usize>,
+    /// The place of the convolution, or of the matrix product: where an index does not stay an index.
+    pub(super) contraction: Option<usize>,
 }
 
 impl Flow {
     pub(super) fn new(graph: &Graph) -> Checked<Self> {
-        let mut flow = Self { writers: BTreeMap::new(), readers: BTreeMap::new(), convolution: None };
+        let mut flow = Self { writers: BTreeMap::new(), readers: BTreeMap::new(), contraction: None };
         for (place, node) in graph.nodes.iter().enumerate() {
             flow.add(graph, place, node)?;
         }
@@ -27,8 +27,8 @@ impl Flow {
     }
 
     fn add(&mut self, graph: &Graph, place: usize, node: &Node) -> Checked<()> {
-        if Convolution::is(node) && self.convolution.replace(place).is_some() {
-            return Err("more than one convolution in one graph".into());
+        if (Convolution::is(node) || Matmul::is(node)) && self.contraction.replace(place).is_some() {
+            return Err("more than one convolution or matrix product in one graph".into());
         }
         for uid in node.accesses(Access::Read) {
             let is_virtual = graph.tensor(uid).is_some_and(|tensor| tensor.is_virtual);

@@ -1,4 +1,4 @@
-//! Whole graphs: at most one convolution, and pointwise operations before and after it, as steps that run one after the other. What goes
+//! Whole graphs: at most one convolution or matrix product, and pointwise operations before and after it, as steps that run one after the other. What goes
 //! from step to step is in `flow`, where it lies between them in `between`, and what may share memory in `aliasing`.
 //!
 //! No operation is computed here.
@@ -15,6 +15,7 @@ use super::{
     Arguments, Call, Executable, Work,
     convolution::Convolution,
     layout::{self, Checked, Layout},
+    matmul::Matmul,
     pointwise::Pointwise,
 };
 use crate::{
@@ -34,6 +35,7 @@ pub(super) struct Fusion {
 
 enum Step {
     Convolution(Convolution),
+    Matmul(Matmul),
     Pointwise(Pointwise),
 }
 
@@ -58,6 +60,8 @@ impl Step {
     fn new(node: &Node, tensors: &[Arc<Tensor>]) -> Checked<Self> {
         if Pointwise::is(node) {
             Pointwise::new(node, tensors).map(Self::Pointwise)
+        } else if Matmul::is(node) {
+            Matmul::new(node, tensors).map(Self::Matmul)
         } else {
             Convolution::new(node, tensors).map(Self::Convolution)
         }
@@ -66,17 +70,18 @@ impl Step {
     fn workspace(&self) -> usize {
         match self {
             Self::Convolution(convolution) => convolution.workspace(),
-            Self::Pointwise(_) => 0,
+            Self::Matmul(_) | Self::Pointwise(_) => 0,
         }
     }
 
     /// # Safety
-    /// As for [`Convolution::work`] and [`Pointwise::work`].
+    /// As for [`Convolution::work`], [`Matmul::work`] and [`Pointwise::work`].
     unsafe fn work(&self, arguments: &Arguments, workspace: *mut u8) -> Result<Work> {
         // SAFETY: by the contract of this function.
         unsafe {
             match self {
                 Self::Convolution(convolution) => convolution.work(arguments, workspace),
+                Self::Matmul(matmul) => matmul.work(arguments),
                 Self::Pointwise(pointwise) => pointwise.work(arguments),
             }
         }

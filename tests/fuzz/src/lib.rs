@@ -1,0 +1,4 @@
+//! What the targets share: counting inputs ([`counters`]), and problems as the rules see them ([`native`]).
+
+pub mod counters;
+pub mod native;
