@@ -14,6 +14,7 @@
 mod call;
 mod device;
 mod direct;
+mod hipdnn;
 mod memory;
 mod models;
 mod report;

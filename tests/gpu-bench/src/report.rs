@@ -20,7 +20,8 @@ impl Report {
     /// Writes one figure beside what it is compared with.
     pub fn figure(&mut self, bench: &str, value: f64, unit: &str, (baseline, baseline_is): (f64, &str)) -> Result<()> {
         let ratio = (baseline != 0.0).then_some(value / baseline);
-        let figure = json!({ "bench": bench, "value": value, "unit": unit, "baseline": baseline, "baseline_is": baseline_is, "ratio": ratio });
+        let figure =
+            json!({ "bench": bench, "value": value, "unit": unit, "baseline": baseline, "baseline_is": baseline_is, "ratio": ratio });
         println!("{figure}");
         if let Some(file) = &mut self.file {
             writeln!(file, "{figure}")?;

@@ -25,10 +25,7 @@ macro_rules! functions {
 pub(crate) use functions;
 
 /// The first of the files that can be used. It is never unloaded: these libraries keep threads and contexts.
-pub(crate) fn load<T, P: AsRef<Path>>(
-    files: &[P],
-    resolve: impl Fn(&Library, &Path) -> Result<T, libloading::Error>,
-) -> Result<T, String> {
+pub(crate) fn load<T, P: AsRef<Path>>(files: &[P], resolve: impl Fn(&Library, &Path) -> Result<T, libloading::Error>) -> Result<T, String> {
     let mut reasons = Vec::new();
     for file in files.iter().map(AsRef::as_ref) {
         match open(file).and_then(|loaded| resolve(&loaded, file).map(|made| (loaded, made))) {

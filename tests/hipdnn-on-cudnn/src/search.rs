@@ -12,7 +12,8 @@ pub(crate) const CUDNN: &str = "libcudnn.so.9";
 /// The CUDA runtime's, newest first.
 const CUDART: &[&str] = &["libcudart.so.13", "libcudart.so.12"];
 /// What cuDNN asks the loader for by name, and Python's packages keep in other folders than cuDNN's.
-const COMPANIONS: &[&str] = &["libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libnvrtc.so.12", "libcublasLt.so.12", "libcublas.so.12"];
+const COMPANIONS: &[&str] =
+    &["libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libnvrtc.so.12", "libcublasLt.so.12", "libcublas.so.12"];
 
 /// Files that may be cuDNN, in order: the one that is named, and then no other; what the loader finds; what Python's packages have.
 pub(crate) fn cudnn() -> Vec<PathBuf> {

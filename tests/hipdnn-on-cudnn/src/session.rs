@@ -234,4 +234,3 @@ impl Executor for Restored {
         Err(Error::new(status::NOT_SUPPORTED, "its configuration is not known any more, only its plan"))
     }
 }
-

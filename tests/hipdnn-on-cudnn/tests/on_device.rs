@@ -101,8 +101,7 @@ impl Case {
     fn new(cuda: &'static Cuda, fused: &Fused) -> Self {
         let handle = Handle::new();
         let graph = fused.graph(&handle);
-        let operands: BTreeMap<i64, Operand> =
-            fused.in_memory().map(|tensor| (tensor.uid, Operand::new(cuda, tensor))).collect();
+        let operands: BTreeMap<i64, Operand> = fused.in_memory().map(|tensor| (tensor.uid, Operand::new(cuda, tensor))).collect();
         let outputs = fused.outputs();
         let mut expected = BTreeMap::new();
         for (uid, operand) in operands.iter().filter(|(uid, _)| !outputs.contains(uid)) {
@@ -161,7 +160,8 @@ impl Case {
             }
             made += 1;
             let error = self.error_of(&plan);
-            if !(error <= most) {
+            // Something that is no number is wrong too.
+            if error > most || error.is_nan() {
                 wrong.push(format!("{engine}: error {error:e}"));
             }
             worst = if error >= worst.0 { (error, engine) } else { worst };

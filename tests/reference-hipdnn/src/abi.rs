@@ -20,10 +20,9 @@ use hipdnn_abi::status;
 use crate::{
     calls::{Function, enter},
     descriptor::{Built, Object, Request, loaded_plan},
-    error::{Error, Result},
-    execute,
     engine,
-    faults,
+    error::{Error, Result},
+    execute, faults,
     handle::{self, Handle, InUse},
     last_error,
     plan::Plan,
@@ -90,9 +89,7 @@ pub unsafe extern "C" fn hipdnnDestroy(handle: *mut c_void) -> i32 {
 /// Binds a stream to the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnSetStream(handle: *mut c_void, stream: *mut c_void) -> i32 {
-    enter(Function::hipdnnSetStream, no_kind, || {
-        InUse::enter(handle)?.session.set_stream(stream.expose_provenance())
-    })
+    enter(Function::hipdnnSetStream, no_kind, || InUse::enter(handle)?.session.set_stream(stream.expose_provenance()))
 }
 
 /// Reads the bound stream back.

@@ -16,8 +16,10 @@ use serde::Deserialize;
 use crate::build::root;
 
 /// What is laid out: target, packages.
-const HOST: (&str, &[&str]) =
-    ("x86_64-unknown-linux-gnu", &["miopen-shim", "hipdnn-host", "reference-hip", "reference-miopen", "reference-hipdnn", "hipdnn-on-cudnn"]);
+const HOST: (&str, &[&str]) = (
+    "x86_64-unknown-linux-gnu",
+    &["miopen-shim", "hipdnn-host", "reference-hip", "reference-miopen", "reference-hipdnn", "hipdnn-on-cudnn"],
+);
 const GUEST: (&str, &[&str]) = ("wasm32-unknown-unknown", &["translator"]);
 /// How licence files begin, in capitals.
 const FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];

@@ -84,12 +84,16 @@ fn only_convolution(lowered: &Lowered) -> (i64, f64, f64) {
 
 #[test]
 fn one_spatial_dimension_gets_another_before_it() {
-    let tensors = [tensor(1, data_type::FLOAT, &[2, 3, 8]), tensor(2, data_type::FLOAT, &[4, 3, 3]), tensor(3, data_type::FLOAT, &[2, 4, 8])];
+    let tensors =
+        [tensor(1, data_type::FLOAT, &[2, 3, 8]), tensor(2, data_type::FLOAT, &[4, 3, 3]), tensor(3, data_type::FLOAT, &[2, 4, 8])];
     let lowered = lower(&graph(tensors, [convolution(3, 1)])).unwrap();
     let x = &lowered.tensors[0];
     assert_eq!((x.dims.as_slice(), x.strides.as_slice()), ([2, 3, 1, 8].as_slice(), [24, 8, 8, 1].as_slice()));
     let Operation::Convolution { pre_paddings, strides, dilations, .. } = &lowered.operations[0] else { panic!("{lowered:?}") };
-    assert_eq!((pre_paddings.as_slice(), strides.as_slice(), dilations.as_slice()), ([0, 1].as_slice(), [1, 1].as_slice(), [1, 1].as_slice()));
+    assert_eq!(
+        (pre_paddings.as_slice(), strides.as_slice(), dilations.as_slice()),
+        ([0, 1].as_slice(), [1, 1].as_slice(), [1, 1].as_slice())
+    );
 }
 
 #[test]
