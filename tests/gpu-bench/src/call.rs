@@ -1,5 +1,5 @@
-//! Host time of a warm call. Three programs take turns: through the shim; cuDNN itself with a new variant pack for each call; cuDNN itself with
-//! one pack for all. The device is waited for between turns, outside of the time.
+//! Host time of a warm call. Programs take turns: through the shim; hipDNN itself, and cuDNN itself, each with a new variant pack for each call
+//! and with one pack for all. The device is waited for between turns, outside of the time.
 
 use std::{ffi::c_void, sync::Barrier, thread, time::Instant};
 
@@ -16,6 +16,7 @@ use hipdnn_on_cudnn::{
 
 use crate::{
     direct::Direct,
+    hipdnn::HipDnn,
     memory::{Buffers, bytes},
     report::{Report, median},
     shim::Shim,
@@ -35,6 +36,8 @@ struct Figures {
     shim_rotating: Vec<f64>,
     fresh: Vec<f64>,
     reused: Vec<f64>,
+    hipdnn_fresh: Vec<f64>,
+    hipdnn_reused: Vec<f64>,
 }
 
 /// Measures.
@@ -54,6 +57,9 @@ pub fn run(report: &mut Report) -> Result<()> {
         report.figure(&name("shim"), all(|f| &f.shim), "us", (fresh, "cuDNN itself, a new pack for each call"))?;
         report.figure(&name("shim_same_pack"), all(|f| &f.shim), "us", (reused, "cuDNN itself, one pack for all calls"))?;
         report.figure(&name("shim_new_pack"), all(|f| &f.shim_rotating), "us", (fresh, "cuDNN itself, a new pack for each call"))?;
+        // What of that is not the shim's: the rules of hipDNN's ABI in the backend under test.
+        report.figure(&name("hipdnn_same_pack"), all(|f| &f.hipdnn_reused), "us", (reused, "cuDNN itself, one pack for all calls"))?;
+        report.figure(&name("hipdnn_new_pack"), all(|f| &f.hipdnn_fresh), "us", (fresh, "cuDNN itself, a new pack for each call"))?;
     }
     Ok(())
 }
@@ -76,12 +82,19 @@ fn measure(libraries: &'static Libraries, start: &Barrier) -> Result<Figures> {
     let addresses: [*mut c_void; 3] = [x.at(0), w.at(0), y.at(0)];
     let reused = direct.pack(&handle, &addresses)?;
 
+    let hipdnn = HipDnn::new(cuda, stream.raw(), &problem)?;
+    let hipdnn_reused = hipdnn.pack(&addresses)?;
+
     let by_shim = |_| shim.execute(&session, [x, w, y]);
     let by_shim_rotating = |i: usize| shim.execute(&session, [x, w, outputs[i % OUTPUTS]]);
     // SAFETY: the addresses are memory of the problem's tensors.
     let with_fresh = |_| unsafe { direct.execute(&handle, &direct.pack(&handle, &addresses)?) };
     // SAFETY: as above.
     let with_reused = |_| unsafe { direct.execute(&handle, &reused) };
+    // SAFETY: as above.
+    let hipdnn_with_fresh = |_| unsafe { hipdnn.execute(&hipdnn.pack(&addresses)?) };
+    // SAFETY: as above.
+    let hipdnn_with_reused = |_| unsafe { hipdnn.execute(&hipdnn_reused) };
     let wait = || libraries.hip.synchronize();
 
     let mut figures = Figures::default();
@@ -91,6 +104,8 @@ fn measure(libraries: &'static Libraries, start: &Barrier) -> Result<Figures> {
             timed(start, with_fresh, wait)?,
             timed(start, with_reused, wait)?,
             timed(start, by_shim_rotating, wait)?,
+            timed(start, hipdnn_with_fresh, wait)?,
+            timed(start, hipdnn_with_reused, wait)?,
         ];
         // The first turn loads and compiles.
         if turn > 0 {
@@ -98,6 +113,8 @@ fn measure(libraries: &'static Libraries, start: &Barrier) -> Result<Figures> {
             figures.fresh.push(times[1]);
             figures.reused.push(times[2]);
             figures.shim_rotating.push(times[3]);
+            figures.hipdnn_fresh.push(times[4]);
+            figures.hipdnn_reused.push(times[5]);
         }
     }
     Ok(figures)

@@ -1,5 +1,6 @@
-//! Device time of a model's convolutions, one behind the other on one stream, from the first to the end of the last; and that both programs
-//! compute the same.
+//! Time of a model's convolutions, one behind the other on one stream, from the first to the end of the last, by the device's clock: with all of
+//! them queued before the first begins (`device`), and while they are being queued (`model`), where the device may have to wait for its caller.
+//! And that both programs compute the same.
 
 use std::ffi::c_void;
 
@@ -22,7 +23,7 @@ use crate::{
 };
 
 const BATCH: usize = 16;
-const TURNS: usize = 31;
+const TURNS: usize = 42;
 
 struct Layer {
     buffers: Buffers,
@@ -58,39 +59,45 @@ fn measure(report: &mut Report, libraries: &'static Libraries, cuda: &'static Cu
 
     let events = (cuda.event()?, cuda.event()?);
     // The streams of the HIP library are CUDA's.
-    let hip_side = Side { raw: hip_stream.raw(), events: &events };
-    let cuda_side = Side { raw: stream.raw(), events: &events };
-    let (mut shim, mut direct) = (Vec::new(), Vec::new());
-    for turn in 0..TURNS {
-        // Whoever goes second finds a warmer device.
-        let shim_first = turn % 2 == 0;
-        if shim_first {
-            shim.push(hip_side.time(by_shim)?);
+    let sides = [hip_stream.raw(), stream.raw(), stream.raw()].map(|raw| Side { cuda, raw, events: &events });
+    let works: [Work<'_>; 3] = [&by_shim, &by_direct, &by_direct];
+    for (sort, gated) in [("device", true), ("model", false)] {
+        let mut times = [const { Vec::new() }; 3];
+        for turn in 0..TURNS {
+            // Nobody always goes first, and nobody always behind the same.
+            for step in 0..3 {
+                let who = (turn + if turn % 2 == 0 { step } else { 2 * step }) % 3;
+                times[who].push(sides[who].time(works[who], gated)?);
+            }
         }
-        direct.push(cuda_side.time(by_direct)?);
-        if !shim_first {
-            shim.push(hip_side.time(by_shim)?);
-        }
+        let [shim, direct, again] = times.map(|times| median(&times));
+        let name = format!("gpu.{sort}.{}", model.name);
+        report.figure(&name, shim, "ms", (direct, "cuDNN itself"))?;
+        report.figure(&format!("{name}.noise"), again, "ms", (direct, "the same program once more"))?;
     }
-    let name = format!("gpu.device.{}", model.name);
-    report.figure(&name, median(&shim), "ms", (median(&direct), "cuDNN itself"))
+    Ok(())
 }
 
 /// A stream, and what time is taken with.
 struct Side<'a> {
+    cuda: &'static Cuda,
     raw: *mut c_void,
     events: &'a (Event, Event),
 }
 
 impl Side<'_> {
-    /// Milliseconds of the device for what `work` queues.
-    fn time(&self, work: impl Fn() -> Result<()>) -> Result<f64> {
+    /// Milliseconds of the device for what `work` queues. Behind a gate, the device begins when all is queued, and waits for nobody.
+    fn time(&self, work: Work<'_>, gated: bool) -> Result<f64> {
         let (begin, end) = self.events;
         // SAFETY: the stream lives as long as its side is used.
+        let gate = if gated { Some(unsafe { self.cuda.gate(self.raw) }?) } else { None };
+        // SAFETY: as above.
         unsafe { begin.record(self.raw) }?;
-        work()?;
+        let worked = work();
         // SAFETY: as above.
         unsafe { end.record(self.raw) }?;
+        drop(gate);
+        worked?;
         Ok(end.milliseconds_since(begin)?.into())
     }
 }

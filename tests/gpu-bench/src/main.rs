@@ -7,13 +7,15 @@
 //! | figure | what is measured |
 //! | --- | --- |
 //! | `gpu.call.*` | host time of a warm call, on 1, 2, 4 and 8 threads with handles and streams of their own |
-//! | `gpu.device.*` | device time of a model's convolutions, from the first to the end of the last |
+//! | `gpu.device.*` | device time of a model's convolutions, all queued before the first begins |
+//! | `gpu.model.*` | the same while they are being queued; `.noise` is the direct program beside itself |
 //! | `gpu.plan.*` | what a plan costs, in the first process and in the second |
 //! | `gpu.start.*` | from the start of a process to the first result of a whole model |
 
 mod call;
 mod device;
 mod direct;
+mod hipdnn;
 mod memory;
 mod models;
 mod report;

@@ -3,7 +3,7 @@
 use std::{
     ffi::{c_int, c_void},
     ptr::null_mut,
-    sync::LazyLock,
+    sync::{LazyLock, mpsc},
 };
 
 use crate::libraries::{functions, load};
@@ -101,6 +101,26 @@ impl Cuda {
         check(unsafe { (self.functions.copy_async)(to.cast(), from.cast(), bytes, COPY_DEFAULT, stream) })
     }
 
+    /// Has a `cudaStream_t` stand still until the gate is dropped.
+    ///
+    /// # Safety
+    /// The stream is live.
+    pub unsafe fn gate(&self, stream: *mut c_void) -> Result<Gate> {
+        /// # Safety
+        /// `data` is a leaked receiver that nobody else uses.
+        unsafe extern "C" fn wait(data: *mut c_void) {
+            // SAFETY: by the contract of this function.
+            let gate = unsafe { Box::from_raw(data.cast::<mpsc::Receiver<()>>()) };
+            // Nothing is ever sent: the error that the sender is gone opens the gate.
+            let _ = gate.recv();
+        }
+        let (open, gate) = mpsc::channel();
+        let data = Box::into_raw(Box::new(gate)).cast();
+        // SAFETY: the stream is live by the contract of this function; `wait` is called once with what it takes.
+        check(unsafe { (self.functions.launch_host)(stream, wait, data) })?;
+        Ok(Gate { _open: open })
+    }
+
     /// A stream that does not wait for the null stream.
     pub fn stream(&'static self) -> Result<Stream> {
         let mut raw = null_mut();
@@ -122,6 +142,11 @@ impl Cuda {
         // SAFETY: takes nothing.
         check(unsafe { (self.functions.device_synchronize)() })
     }
+}
+
+/// Opens a gate when dropped.
+pub struct Gate {
+    _open: mpsc::Sender<()>,
 }
 
 /// Memory of the device.
@@ -201,15 +226,6 @@ impl Stream {
             NOT_READY => Ok(false),
             status => check(status).map(|()| true),
         }
-    }
-
-    /// Queues a function of the host.
-    ///
-    /// # Safety
-    /// `data` is what the function wants, for as long as it may run; the function calls nothing of CUDA.
-    pub unsafe fn host(&self, function: unsafe extern "C" fn(*mut c_void), data: *mut c_void) -> Result<()> {
-        // SAFETY: by the contract of this function.
-        check(unsafe { (self.cuda.functions.launch_host)(self.raw, function, data) })
     }
 
     /// Records what `work` queues on the stream, instead of running it.

@@ -16,8 +16,9 @@ const MOST: usize = 128;
 const KNOBS: usize = 44;
 /// What cuDNN is asked, in order: what fits the problem best; what takes it at all.
 const MODES: [i32; 2] = [heuristic::A, heuristic::FALLBACK];
-/// `CUDNN_DATA_FLOAT`.
+/// `CUDNN_DATA_FLOAT` and `CUDNN_DATA_INT32`.
 const FLOAT: i32 = 0;
+const INT32: i32 = 4;
 
 /// A configuration that cuDNN proposes.
 pub(crate) struct Ranked {
@@ -38,13 +39,13 @@ fn sums_floats(lowered: &Lowered) -> bool {
 /// Asks cuDNN. None is no error.
 pub(crate) fn rank(graph: &Descriptor, lowered: &Lowered, device: &Device) -> Result<Vec<Ranked>, CudnnError> {
     let mut ranking: Vec<Ranked> = Vec::new();
-    let exact = sums_floats(lowered);
+    let wanted = Wanted { exact: sums_floats(lowered), integers: gives_integers(lowered) };
     for mode in MODES {
         for configuration in proposals(graph, mode, device)? {
             let engines = configuration.descriptors_unasked(attribute::ENGINECFG_ENGINE, kind::ENGINE, 1)?;
             let Some(engine) = engines.first() else { continue };
             let behavior = engine.enumerations(attribute::ENGINE_BEHAVIOR_NOTE, wire::BEHAVIOR_NOTE)?;
-            if !suits(&engine.enumerations(attribute::ENGINE_NUMERICAL_NOTE, wire::NUMERICAL_NOTE)?, &behavior, exact) {
+            if !suits(&engine.enumerations(attribute::ENGINE_NUMERICAL_NOTE, wire::NUMERICAL_NOTE)?, &behavior, wanted) {
                 continue;
             }
             let name = name(engine, &configuration)?;
@@ -71,13 +72,28 @@ fn proposals(graph: &Descriptor, mode: i32, device: &Device) -> Result<Vec<Descr
     }
 }
 
+/// Whether a convolution gives 32-bit integers. cuDNN's ready-made engines take that and write floats there (seen with 9.19, every one of
+/// them); what it compiles for the graph does not.
+fn gives_integers(lowered: &Lowered) -> bool {
+    let convolves = lowered.operations.iter().any(|operation| matches!(operation, Operation::Convolution { .. }));
+    convolves && lowered.tensors.iter().any(|tensor| tensor.data_type == INT32)
+}
+
+/// What a graph wants of an engine.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    exact: bool,
+    integers: bool,
+}
+
 /// Whether an engine computes what was asked for: floats as floats (on tensor cores they would be TF32), no inputs converted down, no sums
-/// in less than the compute type, and no tensors that somebody would have to reorder first.
-fn suits(numerical: &[i32], behavior: &[i32], exact: bool) -> bool {
+/// in less than the compute type, integers where integers are wanted, and no tensors that somebody would have to reorder first.
+fn suits(numerical: &[i32], behavior: &[i32], wanted: Wanted) -> bool {
     let reduced = [numerical::DOWN_CONVERT_INPUTS, numerical::REDUCED_PRECISION_REDUCTION];
     let reordered = [behavior::REQUIRES_FILTER_INT8X32_REORDER, behavior::REQUIRES_BIAS_INT8X32_REORDER];
-    !(numerical.iter().any(|note| reduced.contains(note) || (exact && *note == numerical::TENSOR_CORE))
-        || behavior.iter().any(|note| reordered.contains(note)))
+    let rounds = numerical.iter().any(|note| reduced.contains(note) || (wanted.exact && *note == numerical::TENSOR_CORE));
+    let mistakes = wanted.integers && !behavior.contains(&behavior::RUNTIME_COMPILATION);
+    !(rounds || mistakes || behavior.iter().any(|note| reordered.contains(note)))
 }
 
 fn name(engine: &Descriptor, configuration: &Descriptor) -> Result<String, CudnnError> {
@@ -94,18 +110,24 @@ fn name(engine: &Descriptor, configuration: &Descriptor) -> Result<String, Cudnn
 mod tests {
     use super::*;
 
+    const PLAIN: Wanted = Wanted { exact: false, integers: false };
+    const EXACT: Wanted = Wanted { exact: true, ..PLAIN };
+    const INTEGERS: Wanted = Wanted { integers: true, ..PLAIN };
+
     #[test]
-    fn floats_stay_floats_and_nothing_is_left_to_reorder() {
-        for (numerical, behavior, exact, expected) in [
-            (&[][..], &[][..], true, true),
-            (&[numerical::TENSOR_CORE], &[], true, false),
-            (&[numerical::TENSOR_CORE], &[], false, true),
-            (&[numerical::DOWN_CONVERT_INPUTS], &[], false, false),
-            (&[numerical::TENSOR_CORE, numerical::REDUCED_PRECISION_REDUCTION], &[], false, false),
-            (&[], &[behavior::REQUIRES_FILTER_INT8X32_REORDER], false, false),
-            (&[], &[behavior::RUNTIME_COMPILATION, behavior::CUBLASLT_DEPENDENCY], true, true),
+    fn engines_must_compute_what_was_asked_for() {
+        for (numerical, behavior, wanted, expected) in [
+            (&[][..], &[][..], EXACT, true),
+            (&[numerical::TENSOR_CORE], &[], EXACT, false),
+            (&[numerical::TENSOR_CORE], &[], PLAIN, true),
+            (&[numerical::DOWN_CONVERT_INPUTS], &[], PLAIN, false),
+            (&[numerical::TENSOR_CORE, numerical::REDUCED_PRECISION_REDUCTION], &[], PLAIN, false),
+            (&[], &[behavior::REQUIRES_FILTER_INT8X32_REORDER], PLAIN, false),
+            (&[], &[behavior::RUNTIME_COMPILATION, behavior::CUBLASLT_DEPENDENCY], EXACT, true),
+            (&[], &[], INTEGERS, false),
+            (&[numerical::TENSOR_CORE], &[behavior::RUNTIME_COMPILATION], INTEGERS, true),
         ] {
-            assert_eq!(suits(numerical, behavior, exact), expected, "{numerical:?} {behavior:?} {exact}");
+            assert_eq!(suits(numerical, behavior, wanted), expected, "{numerical:?} {behavior:?} {wanted:?}");
         }
     }
 }

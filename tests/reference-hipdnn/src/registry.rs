@@ -4,6 +4,7 @@ use std::{
     array,
     collections::HashMap,
     ffi::c_void,
+    hash::{BuildHasherDefault, Hasher},
     sync::{
         Arc, LazyLock,
         atomic::{AtomicUsize, Ordering},
@@ -42,7 +43,26 @@ pub(crate) struct Registry<T> {
 #[repr(align(128))]
 struct Place<T> {
     next: AtomicUsize,
-    live: RwLock<HashMap<usize, Arc<T>>>,
+    live: RwLock<HashMap<usize, Arc<T>, BuildHasherDefault<Spread>>>,
+}
+
+/// Numbers that are counted up, spread over all bits: nobody chooses them to collide.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_usize(byte.into()));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        let mixed = (self.0 ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
 }
 
 impl<T> Registry<T> {

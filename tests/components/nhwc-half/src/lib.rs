@@ -2,7 +2,7 @@
 use hipdnn_abi::{attribute as a, convolution_mode, descriptor_type as d};
 
 wit_bindgen::generate!({
-    path: "../../../wit",
+    path: "../../../wit/translator.wit",
     inline: "package example:nhwc-half;
         world translator {
             export miopen-hipdnn:translator/graph@1.0.0;

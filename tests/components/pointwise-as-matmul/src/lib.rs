@@ -3,7 +3,7 @@
 use hipdnn_abi::{attribute as a, descriptor_type as d};
 
 wit_bindgen::generate!({
-    path: "../../../wit",
+    path: "../../../wit/translator.wit",
     inline: "package example:pointwise-as-matmul;
         world translator {
             export miopen-hipdnn:translator/graph@1.0.0;

@@ -127,8 +127,8 @@ pub fn lower(graph: &Graph) -> Result<Lowered, Refusal> {
     })
 }
 
-/// cuDNN sums products of bytes where channels are innermost. It takes other layouts too and writes floats into a result of integers (seen
-/// with 9.19), so it is not asked.
+/// cuDNN documents products of bytes only where channels are innermost, and gives wrong results elsewhere (seen with 9.19), so it is not
+/// asked.
 fn check_bytes(graph: &Graph) -> Result<(), Refusal> {
     let bytes = graph.tensors.iter().filter(|tensor| tensor.data_type == data_type::INT8 && tensor.dims.len() > 2);
     let mut planes = bytes.filter(|tensor| tensor.dims[1] > 1 && tensor.strides[1] != 1);

@@ -1,4 +1,5 @@
 //! What the tests of engines share: everything that the heuristic proposes for a graph, by name.
+#![allow(dead_code, reason = "each test program uses its part")]
 
 use hipdnn_abi::{attribute as a, attribute_type as t, descriptor_type as k};
 
