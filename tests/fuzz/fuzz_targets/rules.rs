@@ -25,6 +25,8 @@ fuzz_target!(|data: &[u8]| {
         }
         Ok(graph) => {
             COUNTERS.past();
+            // More tensors than a call may have: the host declines them, whatever the rules say.
+            let Some(_) = problem.operands() else { return };
             let arguments = arguments(problem).expect("what is translated has extents");
             validate(graph, &arguments).expect("the rules give graphs that can be lowered");
         }
