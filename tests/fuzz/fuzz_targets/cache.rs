@@ -2,13 +2,16 @@
 //! written, and records that are read are read alike when they are written again.
 #![no_main]
 
-use fuzz_targets::counters::Counters;
+use std::sync::LazyLock;
+
+use fuzz_targets::{counters::Counters, native};
 use hipdnn_host::{
     cache::{
         EntryKey, Kind,
         disk::entry::{decode, encode, payload},
         record::{PlanRecord, TranslationRecord, from_bytes, to_bytes},
     },
+    capabilities::Capabilities,
     judge::arguments,
     offline::{choices::Choices, problems::generate},
     validate::validate,
@@ -16,6 +19,7 @@ use hipdnn_host::{
 use libfuzzer_sys::fuzz_target;
 
 static COUNTERS: Counters = Counters::new();
+static ABI: LazyLock<Capabilities> = LazyLock::new(Capabilities::whole_abi);
 
 fuzz_target!(|data: &[u8]| {
     COUNTERS.input();
@@ -24,7 +28,10 @@ fuzz_target!(|data: &[u8]| {
             assert!(encode(&key, payload).as_deref() == Some(data), "read, but not what is written");
         }
     }
-    let Some((&selector, body)) = data.split_first() else { return };
+    let Some((&selector, rest)) = data.split_first() else { return };
+    // Bytes as they come hardly ever are a record: every other body is one that was bent.
+    let body = if selector % 8 >= 4 { bent(rest) } else { rest.to_vec() };
+    let body = body.as_slice();
     let kind = if selector % 2 == 0 { Kind::Translation } else { Kind::Plan };
     let key = EntryKey::new(kind, &[b"key"]);
     let Some(mut file) = encode(&key, body) else { return };
@@ -46,6 +53,22 @@ fuzz_target!(|data: &[u8]| {
         }
     }
 });
+
+/// What the rules answer to a problem, written, with a few bytes changed.
+fn bent(data: &[u8]) -> Vec<u8> {
+    let choices = &mut Choices::of_bytes(data);
+    let problem = generate::sound(choices);
+    let mut bytes = problem.with(|problem| to_bytes(&native::translate(problem, &ABI)));
+    for _ in 0..choices.below(4) {
+        let at = choices.below(bytes.len());
+        match choices.below(3) {
+            0 => bytes[at] ^= 1 << choices.below(8),
+            1 => drop(bytes.remove(at)),
+            _ => bytes.insert(at, choices.below(256) as u8),
+        }
+    }
+    bytes
+}
 
 fn translation(read: &[u8], body: &[u8]) {
     let Some(record) = from_bytes::<TranslationRecord>(read) else { return };

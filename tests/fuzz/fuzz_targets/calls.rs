@@ -96,6 +96,14 @@ struct Descriptor {
     small: bool,
 }
 
+/// With `FUZZ_LOG` set: the calls of an input, for people who look at a finding.
+fn told(function: &str, descriptor: &Descriptor, arguments: &[String], status: c_int) {
+    static TELLS: LazyLock<bool> = LazyLock::new(|| env::var_os("FUZZ_LOG").is_some());
+    if *TELLS {
+        eprintln!("{function}({:?}, {}) = {status}", descriptor.objects[1], arguments.join(", "));
+    }
+}
+
 /// A 32-bit number: mostly one that makes sense.
 fn number(choices: &mut Choices<'_>) -> c_int {
     match choices.below(8) {
@@ -104,12 +112,13 @@ fn number(choices: &mut Choices<'_>) -> c_int {
     }
 }
 
-/// Calls both; the statuses must be the same.
+/// Calls both; the statuses must be the same. Arguments are written out for each call: they must be plain values.
 macro_rules! same {
     ($function:ident($descriptor:expr $(, $argument:expr)*)) => {{
         let [shim, native] = LIBRARIES.$function;
         // SAFETY: live descriptors; arrays are as long as their counts say.
         let statuses = unsafe { [shim($descriptor.objects[0] $(, $argument)*), native($descriptor.objects[1] $(, $argument)*)] };
+        told(stringify!($function), $descriptor, &[$(format!("{:?}", $argument)),*], statuses[1]);
         assert_eq!(statuses[0], statuses[1], "{}", stringify!($function));
         statuses[0]
     }};
@@ -151,11 +160,11 @@ impl World {
             1 if self.convolutions.len() < 4 => self.convolutions.push(created(LIBRARIES.create_convolution)),
             2 if !self.tensors.is_empty() => {
                 let descriptor = self.tensors.swap_remove(choices.below(self.tensors.len()));
-                same!(destroy_tensor(descriptor));
+                same!(destroy_tensor(&descriptor));
             }
             3 if !self.convolutions.is_empty() => {
                 let descriptor = self.convolutions.swap_remove(choices.below(self.convolutions.len()));
-                same!(destroy_convolution(descriptor));
+                same!(destroy_convolution(&descriptor));
             }
             4..=8 if !self.tensors.is_empty() => {
                 let which = choices.below(self.tensors.len());
@@ -181,6 +190,7 @@ impl World {
             // SAFETY: live descriptors; the outputs are locals.
             statuses[i] = unsafe { LIBRARIES.output_dims[i](convolution.objects[i], x.objects[i], w.objects[i], n, c, h, w_) };
         }
+        told("output_dims", convolution, &[format!("{:?} {:?}", x.objects[1], w.objects[1])], statuses[1]);
         assert_eq!((statuses[0], dims[0]), (statuses[1], dims[1]), "output_dims");
         if [x, w, y].iter().all(|tensor| tensor.small) {
             self.execute([x, w, y], convolution, choices);
@@ -206,7 +216,9 @@ impl World {
             synchronize();
             status
         });
-        COUNTERS.past();
+        if statuses[1] == 0 {
+            COUNTERS.past();
+        }
         // The shim may compute what native does not; what native computes, it computes.
         assert!(statuses[0] == statuses[1] || statuses[1] != 0, "native answers {}, the shim {}", statuses[1], statuses[0]);
     }
@@ -262,7 +274,10 @@ fn set_convolution(convolution: &Descriptor, choices: &mut Choices<'_>) {
             let mode = choices.between(-1, 4) as c_int;
             same!(init_nd(convolution, count, pads.as_ptr(), strides.as_ptr(), dilations.as_ptr(), mode));
         }
-        2 => drop(same!(set_groups(convolution, number(choices)))),
+        2 => {
+            let groups = number(choices);
+            same!(set_groups(convolution, groups));
+        }
         3 => drop(same!(set_output_pads(convolution, count, pads.as_ptr()))),
         _ => {
             let (number, value) = (choices.between(-1, 5) as c_int, choices.between(-1, 2) as c_int);
@@ -279,9 +294,9 @@ fuzz_target!(|data: &[u8]| {
         world.step(choices);
     }
     for tensor in world.tensors {
-        same!(destroy_tensor(tensor));
+        same!(destroy_tensor(&tensor));
     }
     for convolution in world.convolutions {
-        same!(destroy_convolution(convolution));
+        same!(destroy_convolution(&convolution));
     }
 });

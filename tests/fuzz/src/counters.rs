@@ -1,5 +1,8 @@
 //! How many inputs there were, and how many got past the first check: a target whose inputs all end there tests nothing.
 //!
+//! For the rules that is: no rule objects; for the validator: past the sizes; for the cache: a record is read; for the calls: native
+//! executes a convolution (an input may have several).
+//!
 //! Written to the file that `FUZZ_COUNTERS` names, now and then and whenever a power of two is reached.
 
 use std::{

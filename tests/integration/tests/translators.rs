@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// A component that was built.
 fn component(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/components").join(name).with_extension("wasm");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/components").join(name.replace("-", "_")).with_extension("wasm");
     assert!(path.exists(), "{} is missing: run `cargo xtask components`", path.display());
     path
 }

@@ -31,6 +31,8 @@ const FLAGS: &[&str] = &[
 ];
 /// The longest input, in bytes: a problem takes a few hundred.
 const LONGEST: u32 = 2048;
+/// How many inputs there are to begin with.
+const SEEDS: u32 = 64;
 
 /// This machine has no toolchain to fuzz with: nothing that is wrong here.
 #[derive(Debug, Error)]
@@ -77,6 +79,20 @@ pub fn run(target: Fuzzed, seconds: u64) -> Result<()> {
     Ok(())
 }
 
+/// Inputs to begin with: bytes that look random, so that every decision is taken at once instead of after a long time.
+fn seed(corpus: &Path) -> Result<()> {
+    let mut state = 0x5eed_u64;
+    for number in 0..SEEDS {
+        let next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        let bytes: Vec<u8> = std::iter::repeat_with(next).take(LONGEST as usize / 4).collect();
+        fs::write(corpus.join(format!("seed-{number}")), bytes)?;
+    }
+    Ok(())
+}
+
 /// Where a target keeps what it learned and found.
 struct Places {
     corpus: PathBuf,
@@ -89,6 +105,9 @@ impl Places {
         let corpus = output.join("corpus").join(name);
         let findings = output.join("findings").join(name);
         fs::create_dir_all(&corpus)?;
+        if fs::read_dir(&corpus)?.next().is_none() {
+            seed(&corpus)?;
+        }
         fs::create_dir_all(&findings)?;
         Ok(Self { corpus, findings, counters: output.join(format!("{name}-counters.json")) })
     }
@@ -96,8 +115,8 @@ impl Places {
     fn fuzzer(&self, program: &Path, dist: Option<&Path>, seconds: u64) -> Command {
         let mut command = Command::new(program);
         command.arg(&self.corpus).arg(format!("-artifact_prefix={}/", self.findings.display()));
-        command.args([format!("-max_total_time={seconds}"), format!("-max_len={LONGEST}"), "-print_final_stats=1".into()]);
-        command.arg("-detect_leaks=0").env("FUZZ_COUNTERS", &self.counters);
+        command.args([format!("-max_total_time={seconds}"), format!("-max_len={LONGEST}"), "-len_control=0".into()]);
+        command.args(["-print_final_stats=1", "-detect_leaks=0"]).env("FUZZ_COUNTERS", &self.counters);
         if let Some(dist) = dist {
             let reference = dist.join("lib/reference");
             command.env("FUZZ_DIST", dist).env("LD_LIBRARY_PATH", &reference);

@@ -263,7 +263,7 @@ mod tests {
     fn declines_are_explained_and_a_way_out_is_shown() {
         let text = explained("conv -U fp8");
         assert!(text.starts_with("declined by tensor.type.cast: native MIOpen computes it\n  the rule (the translator's): "), "{text}");
-        assert!(text.contains("  here: x is Float, cast to Float8"), "{text}");
+        assert!(text.contains("  here: x is DataType::Float, cast to DataType::Float8"), "{text}");
         assert!(text.contains("  it would be translated with x.cast_type none instead of Float8E4M3Fnuz"), "{text}");
         let text = explained("conv -c 4 -k 4 -Z 1 -L 4");
         assert!(text.contains("y.vector_length 1 instead of 4, and the lengths that follow"), "{text}");

@@ -4,7 +4,9 @@
 use hipdnn_host::{
     data_type::DataType,
     offline::problems::window::Window,
-    problem::{ConvolutionDirection, ConvolutionMode, OwnedConvolution, OwnedProblem, TensorDescriptor},
+    problem::{
+        ConvolutionDescriptor, ConvolutionDirection, ConvolutionFields, ConvolutionMode, OwnedConvolution, OwnedProblem, TensorDescriptor,
+    },
 };
 
 use crate::{
@@ -35,6 +37,20 @@ pub fn id(problem: &OwnedProblem) -> String {
 /// A short name for a text.
 pub fn hash(text: &str) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+}
+
+/// The same problem in the mode that says what it computes: modes for groups only repeat that there are groups. Native may see that
+/// otherwise, so what is driven keeps its mode.
+pub fn ordinary(recorded: &OwnedConvolution) -> OwnedProblem {
+    let mut ordinary = recorded.clone();
+    let mut fields: ConvolutionFields = recorded.convolution.fields().clone();
+    if matches!(fields.mode, ConvolutionMode::GroupConv | ConvolutionMode::Depthwise) {
+        fields.mode = ConvolutionMode::Convolution;
+    }
+    if let Ok(convolution) = ConvolutionDescriptor::new(fields) {
+        ordinary.convolution = convolution;
+    }
+    OwnedProblem::Convolution(Box::new(ordinary))
 }
 
 /// The driver line that says exactly this problem, if one does.
@@ -194,8 +210,6 @@ fn is_injective(tensor: &Tensor) -> bool {
 
 #[cfg(test)]
 pub mod tests {
-    use hipdnn_host::problem::{ConvolutionDescriptor, ConvolutionFields};
-
     use super::*;
 
     fn tensor(dims: &[i64], strides: &[i64]) -> TensorDescriptor {

@@ -4,7 +4,13 @@ use std::{fmt, fs, path::PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use hipdnn_host::{offline::problems::generate, problem::OwnedProblem};
+use hipdnn_host::{
+    offline::{
+        choices::Choices,
+        problems::{generate, mutate::mutate},
+    },
+    problem::OwnedProblem,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -20,7 +26,7 @@ pub struct Options {
     /// A file of driver lines or of recorded problems; may be given several times
     #[arg(long, value_name = "FILE")]
     pub corpus: Vec<PathBuf>,
-    /// So many random problems
+    /// So many random problems; with a corpus, every other one is a problem of it, bent
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub random: u64,
     /// The seed of the random problems
@@ -96,11 +102,12 @@ impl Questions {
         for file in &options.corpus {
             questions.read(file)?;
         }
-        let seed = options.seed;
-        questions.all.extend((0..options.random).map(|number| {
-            let source = Source::Random { seed, number };
-            Question { source, problem: generate::numbered(seed, number) }
-        }));
+        let given = questions.all.len();
+        for number in 0..options.random {
+            let source = Source::Random { seed: options.seed, number };
+            let problem = random(options.seed, number, &questions.all[..given]);
+            questions.all.push(Question { source, problem });
+        }
         if questions.all.is_empty() {
             return Err(Usage("no problem: a corpus, or random ones".into()).into());
         }
@@ -123,6 +130,19 @@ impl Questions {
         }
         Ok(())
     }
+}
+
+/// A random problem; where there is a corpus, every other one is a problem of it, bent.
+fn random(seed: u64, number: u64, given: &[Question]) -> OwnedProblem {
+    if given.is_empty() || number.is_multiple_of(2) {
+        return generate::numbered(seed, number);
+    }
+    let choices = &mut Choices::numbered(seed, number);
+    let mut problem = given[choices.below(given.len())].problem.clone();
+    for _ in 0..=choices.below(3) {
+        mutate(&mut problem, choices);
+    }
+    problem
 }
 
 /// The problems of a line: of a command, one for each direction.

@@ -37,7 +37,9 @@ fn is_nhwc(t: &TensorDescriptor) -> bool {
     let [n, c, h, w] = t.dims[..] else { return false };
     // Beyond this nothing is convolved, and products of four lengths fit easily.
     let lengths = [n, c, h, w].iter().all(|length| (1..1 << 15).contains(length));
-    lengths && t.vector_length == 1 && t.strides == [h * w * c, 1, w * c, c]
+    // The stride along a single element means nothing.
+    let mut strides = [h * w * c, 1, w * c, c].into_iter().zip(&t.strides).zip(&t.dims);
+    lengths && t.vector_length == 1 && t.strides.len() == 4 && strides.all(|((nhwc, own), length)| nhwc == *own || *length == 1)
 }
 
 fn fits(p: &Problem) -> bool {

@@ -2,7 +2,7 @@
 //! precision may have lost. Inputs, and the definition; nothing is executed here.
 
 use hipdnn_host::problem::{
-    Activation, ActivationMode, NormalizationMode, OwnedConvolution, OwnedFusion, OwnedOperation, OwnedProblem, Scaling, TensorDescriptor,
+    Activation, ActivationMode, NormalizationMode, OwnedConvolution, OwnedFusion, OwnedOperation, Scaling, TensorDescriptor,
 };
 
 use crate::{
@@ -129,7 +129,7 @@ fn convolution(problem: &OwnedFusion) -> Result<Option<Drivable>, Usage> {
         beta: 0.0,
         algorithm: None,
     };
-    Drivable::of(&OwnedProblem::Convolution(Box::new(alone))).map(Some)
+    Drivable::of(&problems::ordinary(&alone)).map(Some)
 }
 
 /// Whether each length of an operand is the output's, or one for all.

@@ -11,7 +11,7 @@ use hipdnn_host::{
     data_type::DataType,
     lower::DEFAULT_ALIGNMENT,
     plan::{Plan, PlanError},
-    problem::{ConvolutionDescriptor, ConvolutionFields, ConvolutionMode, MAX_ARGUMENTS, OwnedConvolution, OwnedProblem},
+    problem::{MAX_ARGUMENTS, OwnedProblem},
     validate::ValidatedGraph,
 };
 
@@ -20,7 +20,7 @@ use crate::{
     convolution::Tensor,
     drive,
     libraries::{Buffer, Hip, beside, calls},
-    problems::Drivable,
+    problems::{Drivable, ordinary},
     reference::{self, Reference, Values},
 };
 
@@ -161,19 +161,6 @@ impl Executor {
 /// Scalars of calls on other than doubles are floats; what overflows in the middle of a computation has no definition.
 fn is_comparable(scalar: f64) -> bool {
     scalar == 0.0 || (1e-30..1e30).contains(&scalar.abs())
-}
-
-/// The same problem in the mode that says what it computes: groups are what a convolution with groups has.
-fn ordinary(recorded: &OwnedConvolution) -> OwnedProblem {
-    let mut ordinary = recorded.clone();
-    let mut fields: ConvolutionFields = recorded.convolution.fields().clone();
-    if matches!(fields.mode, ConvolutionMode::GroupConv | ConvolutionMode::Depthwise) {
-        fields.mode = ConvolutionMode::Convolution;
-    }
-    if let Ok(convolution) = ConvolutionDescriptor::new(fields) {
-        ordinary.convolution = convolution;
-    }
-    OwnedProblem::Convolution(Box::new(ordinary))
 }
 
 const NO_ENGINE: &str = "no engine of the backend takes it";
