@@ -10,7 +10,7 @@ use crate::build::root;
 /// Runs the script; the figures are printed, and kept in the build's folder.
 pub fn run(dist: &Path) -> Result<()> {
     let figures = root().join("target/gpu-bench.jsonl");
-    let status = Command::new(root().join("tests/gpu-bench/run.sh")).args([dist, &figures]).status()?;
+    let status = Command::new(root().join("tests/gpu-bench/run.sh")).arg(dist).arg(&figures).status()?;
     ensure!(status.success(), "the benchmark failed");
     Ok(())
 }
