@@ -413,15 +413,17 @@ mod tests {
         }
         let odd = settings(&[on, (DISABLE_FOR, "Conv,,bn, cnov"), (USE_FOR, "unknown")]);
         assert_eq!(odd.warnings.len(), 2, "{:?}", odd.warnings);
-        assert!(odd.warnings[0].starts_with(USE_FOR) && odd.warnings[0].contains(r#""unknown" is neither a family (conv, fusion)"#));
+        assert!(
+            odd.warnings[0].starts_with(USE_FOR) && odd.warnings[0].contains(r#""unknown" is neither a family (conv, fusion, activation)"#)
+        );
         assert!(odd.warnings[1].starts_with(DISABLE_FOR) && odd.warnings[1].contains(r#""bn", "cnov""#));
         assert!(settings(&[(DISABLE_FOR, "unknown")]).warnings.is_empty(), "the master is off");
     }
 
     #[test]
     fn families_are_those_whose_switches_are_on() {
-        assert_eq!(settings(&[(FORWARDING, "1")]).families(), [Family::Conv, Family::Fusion]);
-        assert_eq!(settings(&[(FORWARDING, "1"), (FORWARDING_CONV, "0")]).families(), [Family::Fusion]);
+        assert_eq!(settings(&[(FORWARDING, "1")]).families(), Family::ALL);
+        assert_eq!(settings(&[(FORWARDING, "1"), (FORWARDING_CONV, "0")]).families(), [Family::Fusion, Family::Activation]);
         assert_eq!(settings(&[]).families(), []);
     }
 

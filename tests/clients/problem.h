@@ -52,7 +52,7 @@ struct problem {
 };
 
 enum { N = 2, C = 4, H = 8, K = 4, R = 3, PROBLEMS = 3 };
-static struct problem problems[PROBLEMS] = {{.name = "plain", .groups = 1}, {.name = "grouped", .groups = 2},
+static struct problem problems[PROBLEMS] __attribute__((unused)) = {{.name = "plain", .groups = 1}, {.name = "grouped", .groups = 2},
                                             {.name = "channels-last", .groups = 1, .channels_last = 1}};
 
 /* XLA describes tensors with size_t, all others with int. Set before problems are made. */

@@ -41,8 +41,13 @@ fn symbol(library: *mut c_void, name: &CStr) -> *mut c_void {
 /// A function of the library, by its name and the types of its parameters.
 macro_rules! function {
     ($library:expr, $name:literal ($($parameter:ty),*)) => {
-        // SAFETY: HIP gives the function this type.
-        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($parameter),*) -> c_int>(symbol($library, $name)) }
+        {
+            // Some are looked up where they are called, in an unsafe block.
+            #[allow(unused_unsafe)]
+            // SAFETY: HIP gives the function this type.
+            let function = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($parameter),*) -> c_int>(symbol($library, $name)) };
+            function
+        }
     };
 }
 

@@ -19,7 +19,7 @@ pub fn component(name: &str) -> Vec<u8> {
 
 /// A component of the project's tests that was built once and is kept as it is.
 pub fn fixture(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../components/fixtures").join(name).with_extension("wasm");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../components/fixtures").join(format!("{name}.wasm"));
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

@@ -163,7 +163,7 @@ fn everything_that_is_used_is_told_with_its_reason() {
     assert_eq!((&document["shim"]["version"], &document["shim"]["front"]["kind"]), (&document["version"], &"shim".into()));
     assert_eq!(document["shim"]["path"], shim().to_str().unwrap());
     assert_eq!(document["shim"]["build_id"].as_str().unwrap().len(), 40);
-    assert_eq!(document["forwarding"]["families"], serde_json::json!(["conv", "fusion"]));
+    assert_eq!(document["forwarding"]["families"], serde_json::json!(["conv", "fusion", "activation"]));
     let native = &document["native"];
     assert_eq!((&native["chosen"]["rule"], &native["chosen"]["split"]), (&"split.loader".into(), &true.into()));
     assert_eq!(native["chosen"]["path"], reference("libMIOpen_private.so.1").to_str().unwrap());
@@ -179,10 +179,13 @@ fn everything_that_is_used_is_told_with_its_reason() {
     assert!(hipdnn["version"].as_str().unwrap().starts_with("0."));
     assert!(hipdnn["plugin_folder"].as_str().unwrap().ends_with("/reference/hipdnn_plugins/engines"));
     let translator = &document["translator"];
-    assert_eq!((translator["sha256"].as_str().unwrap().len(), &translator["families"]), (64, &serde_json::json!(["conv", "fusion"])));
+    assert_eq!(
+        (translator["sha256"].as_str().unwrap().len(), &translator["families"]),
+        (64, &serde_json::json!(["conv", "fusion", "activation"]))
+    );
     assert!(translator["contracts"].as_array().unwrap().iter().any(|c| c == "miopen-hipdnn:translator/conv@1.0.0"), "{translator}");
     assert_eq!(document["cache"]["mode"], "off");
-    let forwarding = serde_json::json!({ "name": "MIOPEN_HIPDNN_FORWARDING", "value": "1", "meaning": "on: conv, fusion" });
+    let forwarding = serde_json::json!({ "name": "MIOPEN_HIPDNN_FORWARDING", "value": "1", "meaning": "on: conv, fusion, activation" });
     assert!(document["environment"].as_array().unwrap().contains(&forwarding), "{document:#}");
 }
 
@@ -248,10 +251,12 @@ fn the_version_is_in_trace_statistics_and_file() {
     let stats: Value = serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap();
     assert_eq!((&banner["shim"], &stats["version"]), (&env!("CARGO_PKG_VERSION").into(), &env!("CARGO_PKG_VERSION").into()));
     assert!(banner["native_library"].as_str().unwrap().ends_with("/reference/libMIOpen_private.so.1"), "{banner}");
-    assert_eq!((&banner["pid"], &banner["forwarding"]), (&stats["process"]["pid"], &serde_json::json!(["conv", "fusion"])));
+    assert_eq!((&banner["pid"], &banner["forwarding"]), (&stats["process"]["pid"], &serde_json::json!(["conv", "fusion", "activation"])));
     let finished = client.run().forwarding().env("MIOPEN_HIPDNN_TRACE", "text").output(&["plain"]).unwrap();
     let first = format!("[MIOpen->hipDNN] hipdnn-shim {} in process ", env!("CARGO_PKG_VERSION"));
-    assert!(finished.messages()[0].starts_with(&first) && finished.messages()[0].contains(": forwarding conv, fusion; native /"));
+    assert!(
+        finished.messages()[0].starts_with(&first) && finished.messages()[0].contains(": forwarding conv, fusion, activation; native /")
+    );
 }
 
 // ---- the shim
@@ -468,8 +473,8 @@ fn switches_that_do_not_do_what_they_should_are_told() {
     said.finds(&[("forwarding.misspelt", "warning"), off]).says("forwarding.misspelt", "enabeld");
     Doctor::new().env("MIOPEN_DISABLE_HIPDNN_FOR", "*").say().finds(&[("forwarding.nothing", "warning")]);
     let said = Doctor::new().env("MIOPEN_DISABLE_HIPDNN_FOR", "fusion,cnov").say();
-    said.finds(&[("environment.value", "warning")]).says("environment.value", "\"cnov\" is neither a family (conv, fusion)");
-    assert_eq!(said.document["forwarding"]["functions"].as_array().unwrap().len(), 28);
+    said.finds(&[("environment.value", "warning")]).says("environment.value", "\"cnov\" is neither a family (conv, fusion, activation)");
+    assert_eq!(said.document["forwarding"]["functions"].as_array().unwrap().len(), 29);
     let said = Doctor::new().env("MIOPEN_HIPDNN_BACKEND", "/x").say();
     said.finds(&[("environment.unknown-variable", "warning")]).says("environment.unknown-variable", "MIOPEN_HIPDNN_BACKEND");
     let said = Doctor::new().env("MIOPEN_HIPDNN_TRANSLATOR", "/nonexistent/rules.wasm").say();

@@ -132,7 +132,12 @@ fn v52_the_environment_counts_as_it_was_at_the_first_call() {
         assert!(!off.line("end").contains("libhipdnn") && on.line("end").contains("libhipdnn"), "{}", way.name);
         // The first line of a trace says what was read, by whichever version.
         let said = banner(&trace).unwrap();
-        assert_eq!((&said["forwarding"], &said["shim"]), (&serde_json::json!(["conv"]), &env!("CARGO_PKG_VERSION").into()), "{}", way.name);
+        assert_eq!(
+            (&said["forwarding"], &said["shim"]),
+            (&serde_json::json!(["conv", "activation"]), &env!("CARGO_PKG_VERSION").into()),
+            "{}",
+            way.name
+        );
     }
 }
 

@@ -112,9 +112,9 @@ pub fn any(choices: &mut Choices<'_>) -> OwnedProblem {
 /// A problem whose parts fit together.
 pub fn sound(choices: &mut Choices<'_>) -> OwnedProblem {
     let made = match choices.below(10) {
-        0..=2 => chain(choices),
-        3 => activation(choices),
-        _ => convolution(choices).map(|made| OwnedProblem::Convolution(Box::new(made))),
+        0..=5 => convolution(choices).map(|made| OwnedProblem::Convolution(Box::new(made))),
+        6..=8 => chain(choices),
+        _ => activation(choices),
     };
     // Nothing here has more dimensions than are recorded.
     made.unwrap_or_else(|_| wild(choices))

@@ -136,8 +136,8 @@ mod tests {
         let settings = environment.settings();
         let set = environment.set(&settings);
         let meaning = |name: &str| set.iter().find(|variable| variable.name == name).unwrap().meaning.as_str();
-        assert_eq!(meaning("MIOPEN_HIPDNN_FORWARDING"), "on: conv, fusion");
-        assert_eq!(meaning("MIOPEN_DISABLE_HIPDNN_FOR"), "28 of 31 functions are forwarded");
+        assert_eq!(meaning("MIOPEN_HIPDNN_FORWARDING"), "on: conv, fusion, activation");
+        assert_eq!(meaning("MIOPEN_DISABLE_HIPDNN_FOR"), "29 of 32 functions are forwarded");
         assert!(forwarding(&settings).on && !forwarding(&Settings::default()).on);
     }
 }
