@@ -16,7 +16,8 @@ use hip_abi::{
 
 /// The stand-in, built.
 fn runtime() -> PathBuf {
-    let (source, built) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cudart.c"), Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcudart.so"));
+    let (source, built) =
+        (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cudart.c"), Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcudart.so"));
     let compiled = Command::new("cc").args(["-shared", "-fPIC", "-Wall", "-Werror"]).arg(source).arg("-o").arg(&built).status().unwrap();
     assert!(compiled.success());
     built

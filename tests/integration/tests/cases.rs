@@ -108,7 +108,8 @@ fn off_all_cases_pass_with_tensors_out_of_reach() {
 
 #[test]
 fn a_device_is_named_or_missed_in_one_line() {
-    let device = |hip: PathBuf| command(&["device"]).env("MIOPEN_HIPDNN_HIP_LIBRARY", hip).env("HIP_ON_CUDA_RUNTIME", "/no/such").output().unwrap();
+    let device =
+        |hip: PathBuf| command(&["device"]).env("MIOPEN_HIPDNN_HIP_LIBRARY", hip).env("HIP_ON_CUDA_RUNTIME", "/no/such").output().unwrap();
     let there = device(reference("libamdhip64.so.7"));
     assert!(there.status.success() && text(&there.stdout).contains("Reference device"), "{there:?}");
     let missing = device(dist().join("lib/cuda/libamdhip64.so.7"));

@@ -9,8 +9,6 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::build;
-
 /// What names the libraries of a device.
 const LIBRARIES: [&str; 3] = ["MIOPEN_HIPDNN_NATIVE_LIBRARY", "MIOPEN_HIPDNN_BACKEND_LIBRARY", "MIOPEN_HIPDNN_HIP_LIBRARY"];
 
@@ -28,7 +26,11 @@ pub fn parity(dist: &Path) -> Result<()> {
 /// Whether the caller names the libraries of a device. Some of them are a mistake.
 pub fn names_a_device() -> Result<bool> {
     let missing: Vec<_> = LIBRARIES.into_iter().filter(|name| env::var_os(name).is_none_or(|value| value.is_empty())).collect();
-    ensure!(missing.is_empty() || missing.len() == LIBRARIES.len(), "to test on a device, name all its libraries: {} not set", missing.join(" and "));
+    ensure!(
+        missing.is_empty() || missing.len() == LIBRARIES.len(),
+        "to test on a device, name all its libraries: {} not set",
+        missing.join(" and ")
+    );
     Ok(missing.is_empty())
 }
 

@@ -16,11 +16,8 @@ const FOLDERS: &[&str] = &["bin", "lib", "lib/reference", "lib/cuda"];
 /// The least that must be among them.
 const NEEDED: &[&str] = &["lib/cuda/libamdhip64.so.7", "lib/cuda/libhipdnn_backend.so"];
 /// Files of the repository, and what they are called there.
-const FILES: &[(&str, &str)] = &[
-    ("tests/gpu/run.sh", "run.sh"),
-    ("tests/gpu/lines.txt", "lines.txt"),
-    ("tests/corpus/driver.jsonl", "driver.jsonl"),
-];
+const FILES: &[(&str, &str)] =
+    &[("tests/gpu/run.sh", "run.sh"), ("tests/gpu/lines.txt", "lines.txt"), ("tests/corpus/driver.jsonl", "driver.jsonl")];
 /// The most that is sent to such a machine at once.
 const MOST_BYTES: u64 = 64 << 20;
 /// Where a driver of NVIDIA's shows itself.

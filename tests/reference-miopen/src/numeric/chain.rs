@@ -133,7 +133,6 @@ impl Work for Chain {
             }
         }
     }
-
 }
 
 impl Chain {

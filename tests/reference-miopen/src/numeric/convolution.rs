@@ -59,7 +59,6 @@ impl Work for Convolution {
             self.only(first..(first + together).min(self.groups)).run_groups(&lattice);
         }
     }
-
 }
 
 impl Convolution {
