@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs the tests on the GPU of this machine, from the folder that `cargo xtask gpu pack` made, which holds all that is needed but the
-# driver and CUDA's and cuDNN's own libraries. `run.sh [RESULTS]` leaves what was seen in that folder (default: results beside it); exit
-# status 1 if anything is wrong, 3, and one line, if there is no device. What to run can be named: GPU_STEPS="cases lines corpus".
+# driver and CUDA's and cuDNN's own libraries. `run.sh [RESULTS]` leaves what was seen in that folder (default: results beside it), all
+# records in gpu.jsonl, each with the step that it is of; exit status 1 if anything is wrong, 3, and one line, if there is no device. What to
+# run can be named: GPU_STEPS="cases lines corpus".
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
 results=${1:-$here/results}
 steps=${GPU_STEPS:-cases lines corpus}
@@ -17,16 +18,25 @@ device=$(MIOPEN_HIPDNN_HIP_LIBRARY=$hip "$dist/bin/field-cases" device 2>"$resul
 }
 echo "device: $device"
 failed=
+records=$results/gpu.jsonl
+printf '{"step":"device","name":"%s","date":"%s"}\n' "$device" "$(date -u +%Y-%m-%d)" >"$records"
 
 # Says how a step went, and remembers if it went wrong.
 step() {
-    name=$1
+    title=$1
     shift
     begin=$(date +%s)
     "$@"
     status=$?
-    echo "$name: exit status $status after $(($(date +%s) - begin)) s"
-    [ "$status" -eq 0 ] || failed="$failed $name"
+    echo "$title: exit status $status after $(($(date +%s) - begin)) s"
+    [ "$status" -eq 0 ] || failed="$failed $title"
+}
+
+# Takes records of a step over.
+collect() {
+    name=$1
+    shift
+    sed "s/^{/{\"step\":\"$name\",/" "$@" >>"$records"
 }
 
 # The cases of each number with forwarding off, on, and strict, compared.
@@ -34,6 +44,10 @@ cases() {
     "$dist/bin/field-cases" parity --dist "$dist" --profile cudnn --reports "$results/cases" >"$results/cases.txt" 2>&1
     status=$?
     cat "$results/cases.txt"
+    for mode in off on strict; do
+        report=$results/cases/cudnn.$mode.jsonl
+        [ ! -e "$report" ] || collect "cases-$mode" "$report"
+    done
     return $status
 }
 
@@ -46,6 +60,7 @@ lines() {
         "$dist/bin/hipdnn-shim" drive --json --backend "$backend" --hip "$hip" $line >>"$results/lines.jsonl" 2>>"$results/lines.txt" ||
             status=1
     done <"$here/lines.txt"
+    collect lines "$results/lines.jsonl"
     echo "$(grep -c '"verified":true' "$results/lines.jsonl") of $(grep -c . "$results/lines.jsonl") verified, $(grep -c '"route":"hipdnn"' "$results/lines.jsonl") by hipDNN"
     return $status
 }
@@ -55,6 +70,7 @@ corpus() {
     "$dist/bin/hipdnn-shim" drive --json --backend "$backend" --hip "$hip" --corpus "$here/driver.jsonl" --profile abi \
         --jobs "${GPU_JOBS:-8}" >"$results/corpus.jsonl" 2>"$results/corpus.txt"
     status=$?
+    collect corpus "$results/corpus.jsonl"
     tail -n 1 "$results/corpus.jsonl"
     return $status
 }

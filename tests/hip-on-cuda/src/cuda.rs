@@ -1,7 +1,7 @@
 //! The edge to the CUDA runtime: the functions that are called, from a library that is loaded at the first call and stays.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
-use std::{error::Error as _, path::Path, sync::LazyLock};
+use std::{error::Error, path::Path, sync::LazyLock};
 
 use hip_abi::error::{Code, NO_DEVICE, guard};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -27,7 +27,7 @@ macro_rules! functions {
                     $($field: {
                         // SAFETY: functions of these names have had these types since CUDA 12; where a release takes more or fewer
                         // arguments, that is said below.
-                        *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(|error| error.to_string())?
+                        *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.map_err(|error| described(&error))?
                     },)*
                 })
             }
@@ -108,13 +108,16 @@ fn load() -> Result<Cuda, String> {
 
 fn open(file: &Path) -> Result<Cuda, String> {
     // SAFETY: loading runs the library's initialisers, as in any program that uses CUDA.
-    let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
-    // What the loader itself said is the error's source.
-    let library = library.map_err(|error| error.source().map_or_else(|| error.to_string(), ToString::to_string))?;
-    let cuda = Cuda::resolve(&library).map_err(|error| format!("{}: {error}", file.display()))?;
+    let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| described(&error))?;
+    let cuda = Cuda::resolve(&library)?;
     // Never unloaded: other libraries use it too.
     std::mem::forget(library);
     Ok(cuda)
+}
+
+/// What the loader says, which is behind what libloading says.
+fn described(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// The runtime, if there is one.

@@ -9,8 +9,6 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::build;
-
 /// What names the libraries of a device.
 const LIBRARIES: [&str; 3] = ["MIOPEN_HIPDNN_NATIVE_LIBRARY", "MIOPEN_HIPDNN_BACKEND_LIBRARY", "MIOPEN_HIPDNN_HIP_LIBRARY"];
 

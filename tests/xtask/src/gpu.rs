@@ -11,15 +11,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{build, programs::Unavailable};
 
-/// What of the layout is needed there.
-const LAYOUT: &[&str] = &[
-    "lib/libMIOpen.so.1",
-    "lib/reference/libMIOpen_private.so.1",
-    "lib/cuda/libamdhip64.so.7",
-    "lib/cuda/libhipdnn_backend.so",
-    "bin/hipdnn-shim",
-    "bin/field-cases",
-];
+/// The folders of the layout whose programs and libraries are needed there.
+const FOLDERS: &[&str] = &["bin", "lib", "lib/reference", "lib/cuda"];
+/// The least that must be among them.
+const NEEDED: &[&str] = &["lib/cuda/libamdhip64.so.7", "lib/cuda/libhipdnn_backend.so"];
 /// Files of the repository, and what they are called there.
 const FILES: &[(&str, &str)] =
     &[("tests/gpu/run.sh", "run.sh"), ("tests/gpu/lines.txt", "lines.txt"), ("tests/corpus/driver.jsonl", "driver.jsonl")];
@@ -35,11 +30,11 @@ pub fn pack(dist: &Path) -> Result<PathBuf> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context("target/gpu"),
         _ => {}
     }
-    for relative in LAYOUT {
-        let to = folder.join("dist").join(relative);
-        fs::create_dir_all(to.parent().context("a file in a folder")?)?;
-        let stripped = Command::new("strip").arg("-o").arg(&to).arg(dist.join(relative)).status().context("strip, of Debian's binutils")?;
-        ensure!(stripped.success(), "strip {relative}");
+    for relative in NEEDED {
+        ensure!(dist.join(relative).is_file(), "the layout {} lacks {relative}", dist.display());
+    }
+    for relative in FOLDERS {
+        strip(&dist.join(relative), &folder.join("dist").join(relative))?;
     }
     for (from, to) in FILES {
         fs::copy(build::root().join(from), folder.join(to)).with_context(|| from.to_string())?;
@@ -47,6 +42,20 @@ pub fn pack(dist: &Path) -> Result<PathBuf> {
     let bytes = size(&folder)?;
     ensure!(bytes <= MOST_BYTES, "{bytes} bytes are more than {MOST_BYTES}");
     folder.canonicalize().context("target/gpu")
+}
+
+/// Copies the programs and libraries of one folder, without debugging information. Links are other names, which nobody needs there.
+fn strip(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
+        let stripped = Command::new("strip").arg("-o").arg(to.join(entry.file_name())).arg(entry.path()).status();
+        ensure!(stripped.context("strip, of Debian's binutils")?.success(), "strip {}", entry.path().display());
+    }
+    Ok(())
 }
 
 fn size(folder: &Path) -> Result<u64> {
