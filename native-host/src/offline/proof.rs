@@ -41,9 +41,12 @@ pub fn compare(graph: &ReceivedGraph, arguments: &[Argument]) -> Result<Proof, S
     }
 }
 
+/// Something that is promised: a word for it, and whether it holds.
+type Promise = (&'static str, fn(&ReceivedGraph, &[Argument]) -> bool);
+
 /// Looks at everything that is promised of a validated graph.
 pub fn check(graph: &ReceivedGraph, arguments: &[Argument]) -> Proof {
-    let promises: [(&'static str, fn(&ReceivedGraph, &[Argument]) -> bool); 8] = [
+    let promises: [Promise; 8] = [
         ("sizes", |graph, _| sizes(graph)),
         ("types", |graph, _| {
             [graph.compute_type, graph.intermediate_type, graph.io_type].into_iter().flatten().all(|t| t.bytes().is_some())

@@ -77,7 +77,7 @@ fn a_matrix_product_is_an_operation_that_the_host_was_not_built_for() {
     assert_eq!(code, Some(0));
     assert_eq!(document["graph"]["nodes"][0]["operation"], "HIPDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR");
     let said = String::from_utf8_lossy(&tool(&[&["explain", "--translator", text(&file)], &line[..]].concat()).stdout).into_owned();
-    assert!(said.contains("\n  matmul: adesc is w, bdesc is x"), "{said}");
+    assert!(said.contains("\n  matmul: adesc is w, bdesc is x, cdesc is y, "), "{said}");
 }
 
 #[test]

@@ -73,7 +73,8 @@ pub fn weight(problem: &OwnedProblem) -> u64 {
     weight
 }
 
-/// Problems that may be simpler, the boldest first. Each comes with the output that its lengths give, if there is one, and as it is.
+/// Problems that may be simpler, the boldest first. Each comes with the output that its lengths give, if there is one, without gaps and with
+/// the strides that there are, and as it is.
 fn candidates(problem: &OwnedProblem) -> Vec<OwnedProblem> {
     let mut changed = structures(problem);
     for position in 0..slots::count(problem) {
@@ -83,11 +84,21 @@ fn candidates(problem: &OwnedProblem) -> Vec<OwnedProblem> {
             changed.push(candidate);
         }
     }
-    let mended = |candidate: OwnedProblem| {
-        let with_output = mended(&candidate);
-        with_output.into_iter().chain([candidate])
+    let variants = |candidate: OwnedProblem| {
+        let mended = mended(&candidate);
+        let strided = mended.clone().map(|mended| with_strides(mended, &candidate));
+        mended.into_iter().chain(strided).chain([candidate])
     };
-    changed.into_iter().flat_map(mended).collect()
+    changed.into_iter().flat_map(variants).collect()
+}
+
+/// The lengths of the one problem, with the strides of the other.
+fn with_strides(mut lengths: OwnedProblem, strides: &OwnedProblem) -> OwnedProblem {
+    for (tensor, other) in tensors(&mut lengths).into_iter().zip(tensors(&mut strides.clone())) {
+        let dims = tensor.dims().to_vec();
+        reshape(tensor, &dims, other.strides());
+    }
+    lengths
 }
 
 /// How a part becomes simpler.
@@ -161,7 +172,8 @@ fn structures(problem: &OwnedProblem) -> Vec<OwnedProblem> {
         changed.push(edit(&|candidate| {
             let tensor = &mut tensors(candidate)[which];
             let (mut dims, mut strides) = (tensor.dims().to_vec(), tensor.strides().to_vec());
-            (dims.pop(), strides.pop());
+            dims.pop();
+            strides.pop();
             reshape(tensor, &dims, &strides);
         }));
     }
@@ -190,7 +202,8 @@ fn without_axis(problem: &mut OwnedProblem, axis: usize) {
     for tensor in tensors(problem) {
         let (mut dims, mut strides) = (tensor.dims().to_vec(), tensor.strides().to_vec());
         if axis + 2 < dims.len() {
-            (dims.remove(axis + 2), strides.remove(axis + 2));
+            dims.remove(axis + 2);
+            strides.remove(axis + 2);
             reshape(tensor, &dims, &strides);
         }
     }
@@ -282,6 +295,18 @@ mod tests {
         };
         let OwnedProblem::Convolution(c) = smallest(overlaps) else { unreachable!() };
         assert_eq!((c.w.dims(), c.y.dims()), (&[1, 1, 2, 1][..], &[1, 1, 3, 1][..]), "{}", c.x.dims()[2]);
+    }
+
+    #[test]
+    fn a_property_of_strides_keeps_them_while_lengths_shrink() {
+        let overlaps = |problem: &OwnedProblem| {
+            let OwnedProblem::Convolution(c) = problem else { return false };
+            let fits = mended(problem).is_some_and(|mended| matches!(mended, OwnedProblem::Convolution(m) if m.y.dims() == c.y.dims()));
+            let (dims, strides) = (c.y.dims(), c.y.strides());
+            fits && dims.len() == 4 && dims[2] > 1 && dims[3] > 1 && strides[2] < dims[3] && strides[3] == 1
+        };
+        let OwnedProblem::Convolution(c) = smallest(overlaps) else { unreachable!() };
+        assert_eq!((c.y.dims(), &c.y.strides()[2..]), (&[1, 1, 2, 2][..], &[1, 1][..]), "{:?}", c.y.strides());
     }
 
     #[test]
