@@ -82,16 +82,18 @@ impl<'a> Work<'a> {
         }
         let translator = host.translator(&mut self.phases)?;
         let reply = self.phases.time(Phase::Translate, || translator.translate(problem, &backend.capabilities));
-        let bytes = reply.as_ref().ok().map(record::to_bytes).unwrap_or_default();
+        let bytes = reply.as_ref().ok().map(record::to_bytes);
         let judged = self.phases.time(Phase::Validate, || judge(reply, translator.description(), problem));
         // A fault of the translator is no answer that another process should be told.
-        match &judged {
-            Err(declined) if is_fault(declined) => host.note_fault(declined),
-            _ => host.caches.store(key, &bytes, &mut self.phases),
+        match (&judged, &bytes) {
+            (Err(declined), _) if is_fault(declined) => host.note_fault(declined),
+            (_, Some(bytes)) => host.caches.store(key, bytes, &mut self.phases),
+            (_, None) => {}
         }
         // The next process then needs no translator to know what its answers mean.
         host.manifest(&mut self.phases)?;
-        Ok(Built { value: Ok(translated(judged)), keep: Some(size_in_memory(&bytes)), level: Level::Built })
+        let size = size_in_memory(&bytes.unwrap_or_default());
+        Ok(Built { value: Ok(translated(judged)), keep: Some(size), level: Level::Built })
     }
 
     fn plan(&mut self, backend: &Backend, graph: &ValidatedGraph, alignment: usize) -> Result<Known, Stop> {
@@ -281,7 +283,8 @@ fn size_in_memory(bytes: &[u8]) -> usize {
 
 /// Whether a decline says that the translator is at fault.
 fn is_fault(declined: &Declined) -> bool {
-    HostRule::of(&declined.rule).is_some()
+    // A family that it does not have, and what the host itself cannot reckon with, are not.
+    HostRule::of(&declined.rule).is_some_and(|rule| !matches!(rule, HostRule::TranslatorFamily | HostRule::ExtentUnknown))
 }
 
 fn translated(judged: Result<ValidatedGraph, Declined>) -> Translated {

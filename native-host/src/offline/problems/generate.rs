@@ -111,11 +111,8 @@ pub fn any(choices: &mut Choices<'_>) -> OwnedProblem {
 
 /// A problem whose parts fit together.
 pub fn sound(choices: &mut Choices<'_>) -> OwnedProblem {
-    let made = match choices.below(10) {
-        0..=5 => convolution(choices).map(|made| OwnedProblem::Convolution(Box::new(made))),
-        6..=8 => chain(choices),
-        _ => activation(choices),
-    };
+    let made =
+        if choices.percent(30) { chain(choices) } else { convolution(choices).map(|made| OwnedProblem::Convolution(Box::new(made))) };
     // Nothing here has more dimensions than are recorded.
     made.unwrap_or_else(|_| wild(choices))
 }
@@ -262,22 +259,12 @@ fn chain(choices: &mut Choices<'_>) -> Result<OwnedProblem, DescriptorError> {
     for _ in 0..=choices.below(3) {
         operations.push(step(choices, &y)?);
     }
+    // What begins like a call of that family is one.
+    if let (false, Some(&OwnedOperation::Activation { activation, scaling })) = (convolves, operations.first()) {
+        return Ok(OwnedProblem::Activation(OwnedActivation { activation, scaling, x: input, y }));
+    }
     operations.truncate(MAX_OPERATIONS);
     Ok(OwnedProblem::Fusion(OwnedFusion { input, operations, output: y }))
-}
-
-/// A function of each element of a tensor.
-fn activation(choices: &mut Choices<'_>) -> Result<OwnedProblem, DescriptorError> {
-    let fields = fields(choices, 0);
-    let types = types(choices, 20);
-    let [_, _, y] = tensors(choices, &fields, types)?;
-    let mut x = y.clone();
-    if choices.percent(30) {
-        x = Order::Shuffled.tensor(choices, y.data_type(), y.dims())?;
-    }
-    let scaled = choices.percent(10);
-    let scaling = if scaled { Scaling { alpha: choices.one(&[1.0, 0.5]), beta: choices.one(&[0.0, 1.0]) } } else { Scaling::NONE };
-    Ok(OwnedProblem::Activation(OwnedActivation { activation: function(choices), scaling, x, y }))
 }
 
 fn function(choices: &mut Choices<'_>) -> Activation {
