@@ -2,10 +2,10 @@
 # Runs the tests on the GPU of this machine, from the folder that `cargo xtask gpu pack` made, which holds all that is needed but the
 # driver and CUDA's and cuDNN's own libraries. `run.sh [RESULTS]` leaves what was seen in that folder (default: results beside it), all
 # records in gpu.jsonl, each with the step that it is of; exit status 1 if anything is wrong, 3, and one line, if there is no device. What to
-# run can be named: GPU_STEPS="cases lines corpus".
+# run can be named: GPU_STEPS="cases lines bench corpus".
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
 results=${1:-$here/results}
-steps=${GPU_STEPS:-cases lines corpus}
+steps=${GPU_STEPS:-cases lines bench corpus}
 mkdir -p "$results" || exit 2
 results=$(cd "$results" && pwd) || exit 2
 dist=$here/dist
@@ -65,6 +65,15 @@ lines() {
     return $status
 }
 
+# The shim beside a program that calls cuDNN itself.
+bench() {
+    sh "$here/bench.sh" "$dist" "$results/bench.jsonl" >"$results/bench.txt" 2>&1
+    status=$?
+    collect bench "$results/bench.jsonl"
+    cat "$results/bench.jsonl"
+    return $status
+}
+
 # The corpus, verified. The profiles are the reference hipDNN's, which is not here: one run.
 corpus() {
     "$dist/bin/hipdnn-shim" drive --json --backend "$backend" --hip "$hip" --corpus "$here/driver.jsonl" --profile abi \
@@ -77,7 +86,7 @@ corpus() {
 
 for name in $steps; do
     case $name in
-    cases | lines | corpus) step "$name" "$name" ;;
+    cases | lines | bench | corpus) step "$name" "$name" ;;
     *) echo "there is no step $name" >&2 && exit 2 ;;
     esac
 done

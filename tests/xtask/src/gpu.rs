@@ -1,4 +1,4 @@
-//! The tests on a GPU: the folder that is copied to a machine with one, and the same run here. What is run there is `tests/gpu/run.sh`;
+//! The tests and benchmarks on a GPU: the folder that is copied to a machine with one, and the same run here. What is run there is `tests/gpu/run.sh`;
 //! the machine needs no Rust.
 
 use std::{
@@ -16,8 +16,12 @@ const FOLDERS: &[&str] = &["bin", "lib", "lib/reference", "lib/cuda"];
 /// The least that must be among them.
 const NEEDED: &[&str] = &["lib/cuda/libamdhip64.so.7", "lib/cuda/libhipdnn_backend.so"];
 /// Files of the repository, and what they are called there.
-const FILES: &[(&str, &str)] =
-    &[("tests/gpu/run.sh", "run.sh"), ("tests/gpu/lines.txt", "lines.txt"), ("tests/corpus/driver.jsonl", "driver.jsonl")];
+const FILES: &[(&str, &str)] = &[
+    ("tests/gpu/run.sh", "run.sh"),
+    ("tests/gpu/lines.txt", "lines.txt"),
+    ("tests/gpu-bench/run.sh", "bench.sh"),
+    ("tests/corpus/driver.jsonl", "driver.jsonl"),
+];
 /// The most that is sent to such a machine at once.
 const MOST_BYTES: u64 = 64 << 20;
 /// Where a driver of NVIDIA's shows itself.
