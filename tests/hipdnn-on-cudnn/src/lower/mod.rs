@@ -20,8 +20,9 @@ use crate::cudnn::numbers::{data_type_of, kind, parameter_of, pointwise_of};
 /// Why cuDNN is not asked.
 pub type Refusal = String;
 
-/// The least rank of a tensor.
+/// The least and the greatest rank of a tensor.
 const MIN_RANK: usize = 4;
+const MAX_RANK: usize = 5;
 
 /// A graph as cuDNN sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,6 +153,9 @@ fn lower_tensor(tensor: &GraphTensor, rank: usize) -> Result<Tensor, Refusal> {
     if tensor.dims.iter().chain(&tensor.strides).any(|&number| number < 0) || tensor.dims.contains(&0) {
         return Err(format!("tensor {uid} has dimensions {:?} and strides {:?}", tensor.dims, tensor.strides));
     }
+    if tensor.dims.len() > MAX_RANK {
+        return Err(format!("tensor {uid} has {} dimensions", tensor.dims.len()));
+    }
     let (mut dims, mut strides) = (tensor.dims.clone(), tensor.strides.clone());
     // One number goes with tensors of every rank.
     let number = dims.iter().all(|&dim| dim == 1);
@@ -210,6 +214,15 @@ fn convolution(node: &Node, kind: i32, tensors: [i32; 3], scaling: Option<&Scali
         }
     }
     let (alpha, beta) = scaling.map_or((1.0, 0.0), |scaling| (scaling.alpha, scaling.beta));
+    // cuDNN takes such numbers, and then fails to execute (seen with 9.19).
+    if !(alpha.is_finite() && beta.is_finite()) {
+        return Err(format!("a convolution scaled by {alpha} and {beta}"));
+    }
+    // Some of its engines leave a part of the result unwritten then (seen with 9.19).
+    let paddings = |number| node.int64s(number).unwrap_or_default();
+    if paddings(attribute::CONVOLUTION_PRE_PADDINGS) != paddings(attribute::CONVOLUTION_POST_PADDINGS) {
+        return Err("paddings that differ before and behind".into());
+    }
     // The dimension that images with one spatial dimension are given.
     let spatial = |number, neutral| {
         let values = node.int64s(number).unwrap_or_default();

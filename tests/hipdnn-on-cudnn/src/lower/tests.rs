@@ -75,6 +75,12 @@ fn scaled() -> Graph {
     graph(tensors.into_iter().chain(old), nodes)
 }
 
+fn scaled_by(number: f32) -> Graph {
+    let mut whole = scaled();
+    Arc::make_mut(&mut whole.tensors[4]).value = Some(number.to_le_bytes().into());
+    whole
+}
+
 fn only_convolution(lowered: &Lowered) -> (i64, f64, f64) {
     match lowered.operations.as_slice() {
         [Operation::Convolution { y, alpha, beta, .. }] => (*y, *alpha, *beta),
@@ -172,6 +178,9 @@ fn what_cudnn_has_no_words_for_is_refused() {
         (with(&|g| first(g, |x| x.data_type = data_type::INT8)), "planes"),
         (with(&|g| first(g, |x| x.dims[0] = 0)), "dimensions"),
         (with(&|g| first(g, |x| x.ragged_offsets = Some(9))), "ragged"),
+        (with(&|g| first(g, |x| (x.dims, x.strides) = (vec![1; 6], vec![1; 6]))), "6 dimensions"),
+        (with(&|g| g.nodes[0].settings.extend([(a::CONVOLUTION_POST_PADDINGS, Setting::Int64(vec![1, 2]))])), "before and behind"),
+        (with(&|g| *g = scaled_by(f32::NAN)), "scaled by NaN"),
         (with(&|g| g.nodes[0].kind = k::BACKEND_OPERATION_MATMUL_DESCRIPTOR), "kind"),
         (with(&|g| g.nodes[0] = pointwise(p::RELU_BWD, [1, 2], 3)), "mode"),
     ] {
