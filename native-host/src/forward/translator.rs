@@ -24,7 +24,7 @@ impl Host {
                 if wanted.required { Err(reason) } else { Ok(Source::built_in()) }
             }),
         };
-        self.source.get_or_init(decide).as_ref().map_err(unavailable)
+        self.source.get_or_init(decide).as_ref().map_err(|error| unavailable(error))
     }
 
     /// Which translator serves, if that was decided.
@@ -54,7 +54,7 @@ impl Host {
             Some(loaded) => loaded,
             None => phases.time(Phase::Translator, || self.translator.get_or_init(load)),
         };
-        loaded.as_ref().map_err(unavailable)
+        loaded.as_ref().map_err(|error| unavailable(error))
     }
 
     fn load(&self, source: &Source) -> Result<Translator, String> {
@@ -91,6 +91,6 @@ impl Host {
     }
 }
 
-fn unavailable(error: &String) -> Stop {
-    Stop::Host(HostRule::TranslatorUnavailable, error.clone())
+fn unavailable(error: &str) -> Stop {
+    Stop::Host(HostRule::TranslatorUnavailable, error.to_string())
 }

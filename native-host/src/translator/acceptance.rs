@@ -135,7 +135,8 @@ mod tests {
     #[test]
     fn what_a_manifest_may_not_say() {
         describes_itself(&description()).unwrap();
-        let bends: [(fn(&mut Description), &str); 8] = [
+        type Bend = fn(&mut Description);
+        let bends: [(Bend, &str); 8] = [
             (|d| d.name.clear(), "name"),
             (|d| d.name = "two\nlines".into(), "name"),
             (|d| d.version = "1.2".into(), "semantic"),

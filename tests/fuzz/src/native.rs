@@ -5,8 +5,8 @@ use hipdnn_host::{
     data_type::DataType,
     graph::{self, ReceivedDecline, ReceivedGraph},
     problem::{
-        Activation, ActivationMode, ConvolutionDirection, ConvolutionMode, FusedOperation, NormalizationMode, Problem, Scaling, TensorDescriptor,
-        TensorLayout,
+        Activation, ActivationMode, ConvolutionDirection, ConvolutionMode, FusedOperation, NormalizationMode, Problem, Scaling,
+        TensorDescriptor, TensorLayout,
     },
 };
 use translator::contract::{activation, conv, fusion, graph as wit};

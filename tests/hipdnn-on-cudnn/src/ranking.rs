@@ -16,11 +16,8 @@ const MOST: usize = 128;
 const KNOBS: usize = 44;
 /// What cuDNN is asked, in order: what fits the problem best; what takes it at all.
 const MODES: [i32; 2] = [heuristic::A, heuristic::FALLBACK];
-/// `CUDNN_DATA_FLOAT`, and `CUDNN_DATA_INT32` below.
+/// `CUDNN_DATA_FLOAT` and `CUDNN_DATA_INT32`.
 const FLOAT: i32 = 0;
-/// `CUDNN_DATA_HALF` and `CUDNN_DATA_BFLOAT16`.
-const HALF: i32 = 2;
-const BFLOAT16: i32 = 9;
 const INT32: i32 = 4;
 
 /// A configuration that cuDNN proposes.
@@ -42,7 +39,7 @@ fn sums_floats(lowered: &Lowered) -> bool {
 /// Asks cuDNN. None is no error.
 pub(crate) fn rank(graph: &Descriptor, lowered: &Lowered, device: &Device) -> Result<Vec<Ranked>, CudnnError> {
     let mut ranking: Vec<Ranked> = Vec::new();
-    let wanted = Wanted { exact: sums_floats(lowered), integers: gives_integers(lowered), halves: gives_halves(lowered) };
+    let wanted = Wanted { exact: sums_floats(lowered), integers: gives_integers(lowered) };
     for mode in MODES {
         for configuration in proposals(graph, mode, device)? {
             let engines = configuration.descriptors_unasked(attribute::ENGINECFG_ENGINE, kind::ENGINE, 1)?;
@@ -82,27 +79,19 @@ fn gives_integers(lowered: &Lowered) -> bool {
     convolves && lowered.tensors.iter().any(|tensor| tensor.data_type == INT32)
 }
 
-/// Whether a tensor in memory has 16 bits an element: sums that several threads add up there are rounded each time (seen with 9.19).
-fn gives_halves(lowered: &Lowered) -> bool {
-    lowered.tensors.iter().any(|tensor| [HALF, BFLOAT16].contains(&tensor.data_type) && !tensor.is_virtual && !tensor.by_value)
-}
-
 /// What a graph wants of an engine.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     exact: bool,
     integers: bool,
-    halves: bool,
 }
 
 /// Whether an engine computes what was asked for: floats as floats (on tensor cores they would be TF32), no inputs converted down, no sums
-/// in less than the compute type or through transforms that lose more than a sum does, integers where integers are wanted, and no tensors
-/// that somebody would have to reorder first.
+/// in less than the compute type, integers where integers are wanted, and no tensors that somebody would have to reorder first.
 fn suits(numerical: &[i32], behavior: &[i32], wanted: Wanted) -> bool {
-    let reduced = [numerical::DOWN_CONVERT_INPUTS, numerical::REDUCED_PRECISION_REDUCTION, numerical::FFT, numerical::WINOGRAD_TILE_13X13];
+    let reduced = [numerical::DOWN_CONVERT_INPUTS, numerical::REDUCED_PRECISION_REDUCTION];
     let reordered = [behavior::REQUIRES_FILTER_INT8X32_REORDER, behavior::REQUIRES_BIAS_INT8X32_REORDER];
     let rounds = numerical.iter().any(|note| reduced.contains(note) || (wanted.exact && *note == numerical::TENSOR_CORE));
-    let rounds = rounds || (wanted.halves && numerical.contains(&numerical::NONDETERMINISTIC));
     let mistakes = wanted.integers && !behavior.contains(&behavior::RUNTIME_COMPILATION);
     !(rounds || mistakes || behavior.iter().any(|note| reordered.contains(note)))
 }
@@ -121,9 +110,8 @@ fn name(engine: &Descriptor, configuration: &Descriptor) -> Result<String, Cudnn
 mod tests {
     use super::*;
 
-    const PLAIN: Wanted = Wanted { exact: false, integers: false, halves: false };
+    const PLAIN: Wanted = Wanted { exact: false, integers: false };
     const EXACT: Wanted = Wanted { exact: true, ..PLAIN };
-    const HALVES: Wanted = Wanted { halves: true, ..PLAIN };
     const INTEGERS: Wanted = Wanted { integers: true, ..PLAIN };
 
     #[test]
@@ -136,10 +124,6 @@ mod tests {
             (&[numerical::TENSOR_CORE, numerical::REDUCED_PRECISION_REDUCTION], &[], PLAIN, false),
             (&[], &[behavior::REQUIRES_FILTER_INT8X32_REORDER], PLAIN, false),
             (&[], &[behavior::RUNTIME_COMPILATION, behavior::CUBLASLT_DEPENDENCY], EXACT, true),
-            (&[numerical::FFT], &[], PLAIN, false),
-            (&[numerical::WINOGRAD_TILE_13X13], &[], EXACT, false),
-            (&[numerical::NONDETERMINISTIC], &[], EXACT, true),
-            (&[numerical::NONDETERMINISTIC], &[], HALVES, false),
             (&[], &[], INTEGERS, false),
             (&[numerical::TENSOR_CORE], &[behavior::RUNTIME_COMPILATION], INTEGERS, true),
         ] {

@@ -1,7 +1,7 @@
 //! Where a handle's engines come from: the seam between the rules of the ABI and whoever computes. What an engine can do is its
 //! executor's business.
 //!
-//! Without a word of anybody it is the CPU ([`crate::executor::cpu`]). A library that puts something else under the same rules names it
+//! Without a word of anybody it is the CPU (`executor::cpu`). A library that puts something else under the same rules names it
 //! before the first call ([`compute_with`]).
 
 use std::{

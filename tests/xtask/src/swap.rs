@@ -112,7 +112,7 @@ impl Seen {
         let declined: usize = self.declined.values().sum();
         ensure!(self.forwarded + declined == layers, "{} forwarded and {declined} declined of {layers}", self.forwarded);
         ensure!(self.declined.keys().all(|rule| run.rules.contains(&rule.as_str())), "declined by {:?}", self.declined);
-        ensure!((declined > 0) == !run.rules.is_empty(), "{declined} layers are declined");
+        ensure!((declined > 0) != run.rules.is_empty(), "{declined} layers are declined");
         let all = run.behaviour.is_some();
         ensure!(!all || declined == layers, "a hostile translator has {} layers forwarded", self.forwarded);
         Ok(())

@@ -109,9 +109,6 @@ pub mod numerical {
     pub const TENSOR_CORE: i32 = 0;
     pub const DOWN_CONVERT_INPUTS: i32 = 1;
     pub const REDUCED_PRECISION_REDUCTION: i32 = 2;
-    pub const FFT: i32 = 3;
-    pub const NONDETERMINISTIC: i32 = 4;
-    pub const WINOGRAD_TILE_13X13: i32 = 8;
 }
 
 /// `cudnnBackendBehaviorNote_t`.
