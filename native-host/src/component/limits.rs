@@ -2,13 +2,11 @@
 //! to serve. All limits on a foreign component's bytes stand here.
 
 use super::{
-    ComponentError,
+    ComponentError, MAX_BYTES,
     contract::Contract,
     interface::{Interface, interface_of},
 };
 
-/// Bytes of a component. The built-in one has 60 KiB.
-pub const MAX_BYTES: usize = 1 << 20;
 /// Functions of all its modules.
 const MAX_FUNCTIONS: usize = 4096;
 /// Bytes of one function: time and memory of a compiler grow faster than these.

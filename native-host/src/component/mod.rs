@@ -47,6 +47,8 @@ mod bindings {
     });
 }
 
+/// Bytes of a component that somebody brings; more are neither read nor compiled. The built-in one has 140 KiB.
+pub const MAX_BYTES: usize = 1 << 20;
 /// Fuel for one call: a thousand times what a translation needs, about a millisecond.
 const FUEL: u64 = 10_000_000;
 /// Linear memory of one instance, in bytes.

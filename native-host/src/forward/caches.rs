@@ -106,7 +106,8 @@ impl Caches {
         if let Some(known) = self.manifest.get() {
             return Ok(known);
         }
-        let description = match self.remembered_manifest(translator, phases) {
+        let remembered = self.load(&manifest_key(translator), phases).and_then(|bytes| record::from_bytes(&bytes));
+        let description = match remembered {
             Some(description) => description,
             None => {
                 let description = ask(phases)?;
@@ -115,11 +116,6 @@ impl Caches {
             }
         };
         Ok(self.manifest.get_or_init(|| description))
-    }
-
-    /// What another process learned about the translator with a digest.
-    pub fn remembered_manifest(&self, translator: &[u8; 32], phases: &mut Phases) -> Option<Description> {
-        self.load(&manifest_key(translator), phases).and_then(|bytes| record::from_bytes(&bytes))
     }
 
     /// What the translator says about itself, if anybody had to know yet.

@@ -36,13 +36,15 @@ impl Host {
     /// late to choose another.
     fn accept(&self, wanted: &Wanted, phases: &mut Phases) -> Result<Source, String> {
         let source = Source::read(wanted)?;
-        if self.caches.remembered_manifest(source.digest(), phases).is_some() {
-            return Ok(source);
-        }
-        let translator = phases.time(Phase::Translator, || self.load(&source))?;
-        self_check(&translator)?;
-        // Nobody else can have made one: this is the first decision.
-        let _ = self.translator.set(Ok(translator));
+        let try_out = |phases: &mut Phases| {
+            let translator = phases.time(Phase::Translator, || self.load(&source))?;
+            self_check(&translator)?;
+            let description = translator.description().clone();
+            // Nobody else can have made one: this is the first decision.
+            let _ = self.translator.set(Ok(translator));
+            Ok::<_, String>(description)
+        };
+        self.caches.manifest(source.digest(), try_out, phases)?;
         Ok(source)
     }
 

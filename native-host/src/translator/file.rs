@@ -7,8 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Bytes of a translator; more are not read.
-const MAX_BYTES: u64 = 1 << 20;
+use crate::component::MAX_BYTES;
 
 /// The bytes of a file.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -18,8 +17,8 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is no regular file"));
     }
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_BYTES {
         return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
     }
     Ok(bytes)
@@ -36,7 +35,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("good"), b"x").unwrap();
-        fs::write(path("large"), vec![0; MAX_BYTES as usize + 1]).unwrap();
+        fs::write(path("large"), vec![0; MAX_BYTES + 1]).unwrap();
         let pipe = CString::new(path("pipe").to_str().unwrap()).unwrap();
         // SAFETY: a path that ends in a null byte.
         assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);

@@ -50,14 +50,20 @@ impl Source {
         Self { digest: EMBEDDED_DIGEST, brought: None }
     }
 
-    /// The one in a file, as far as its bytes tell. The error is the reason to refuse it, for one line.
+    /// The one that is wanted, as far as its bytes tell. The error is the reason to refuse it, for one line.
     pub fn read(wanted: &Wanted) -> Result<Self, String> {
-        let wasm = file::read(&wanted.path).map_err(|error| format!("it cannot be read: {error}"))?;
-        let digest: [u8; 32] = Sha256::digest(&wasm).into();
+        let source = Self::of_file(&wanted.path)?;
+        let digest = hexadecimal(source.digest());
         match &wanted.sha256 {
-            Some(pinned) if *pinned != hexadecimal(&digest) => Err(format!("its SHA-256 is {}, not {pinned}", hexadecimal(&digest))),
-            _ => Ok(Self { digest, brought: Some(Brought { path: wanted.path.clone(), wasm }) }),
+            Some(pinned) if *pinned != digest => Err(format!("its SHA-256 is {digest}, not {pinned}")),
+            _ => Ok(source),
         }
+    }
+
+    /// The one in a file, whichever it is.
+    pub fn of_file(path: &Path) -> Result<Self, String> {
+        let wasm = file::read(path).map_err(|error| format!("it cannot be read: {error}"))?;
+        Ok(Self { digest: Sha256::digest(&wasm).into(), brought: Some(Brought { path: path.into(), wasm }) })
     }
 
     /// SHA-256 of its bytes.
@@ -80,10 +86,15 @@ impl Source {
         self.brought.as_ref().map_or(EMBEDDED, |brought| &brought.wasm)
     }
 
+    /// Loads it without any cache.
+    pub fn load_anew(&self) -> Result<Translator, ComponentError> {
+        // SAFETY: nothing is remembered.
+        unsafe { self.load(|| None, |_| {}) }
+    }
+
     /// Loads it without any cache, and tries it: what a process does that meets it for the first time.
     pub fn try_out(&self) -> Result<Translator, String> {
-        // SAFETY: nothing is remembered.
-        let translator = unsafe { self.load(|| None, |_| {}) }.map_err(|error| error.to_string())?;
+        let translator = self.load_anew().map_err(|error| error.to_string())?;
         self_check(&translator)?;
         Ok(translator)
     }

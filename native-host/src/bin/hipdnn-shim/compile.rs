@@ -8,7 +8,7 @@ use clap::Args;
 use hipdnn_host::{
     component::{Code, code_key},
     identity::hexadecimal,
-    translator::{Source, Wanted},
+    translator::Source,
 };
 
 use crate::cache;
@@ -26,8 +26,7 @@ pub struct Options {
 /// Runs the verb.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let refused = |reason: String| anyhow!("{} is refused: {reason}", options.file.display());
-    let wanted = Wanted { path: options.file.clone(), sha256: None, required: true };
-    let source = Source::read(&wanted).map_err(refused)?;
+    let source = Source::of_file(&options.file).map_err(refused)?;
     // As a process would that is asked to use it.
     let translator = source.try_out().map_err(refused)?;
     let code = Code::compile(source.bytes())?;

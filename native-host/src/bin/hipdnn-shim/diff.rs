@@ -10,10 +10,10 @@ use hipdnn_host::{
 use serde_json::{Value, json};
 
 use crate::{
-    output,
+    asked, output,
     questions::{self, Question, Questions},
     report::shown::visible,
-    rules, translate,
+    rules,
 };
 
 /// The word for the translator that is built into this program.
@@ -79,9 +79,9 @@ type Decided = Result<Vec<u8>, Declined>;
 
 /// Runs the verb.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let load = |file: &PathBuf| rules::load((file.as_os_str() != BUILT_IN).then_some(file.as_path()));
+    let load = |file: &PathBuf| asked::translator((file.as_os_str() != BUILT_IN).then_some(file.as_path()));
     let (before, after) = (load(&options.before)?, load(&options.after)?);
-    let capabilities = translate::capabilities(options.capabilities.as_deref())?;
+    let capabilities = asked::capabilities(options.capabilities.as_deref())?;
     let questions = Questions::of(&options.questions)?;
     let bar = output::progress("problems", questions.all.len() as u64)?;
     let mut summary = Summary::default();

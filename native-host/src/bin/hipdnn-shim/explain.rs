@@ -19,10 +19,11 @@ use serde_json::{Value, json};
 
 use crate::{
     Usage,
+    asked::Asked,
     questions::{self, Questions},
     report::shown::visible,
     rules,
-    translate::{self, Decision, decide, operation_name, type_name, value_text},
+    translate::{Decision, decide, operation_name, type_name, value_text},
 };
 
 /// How many ways out are told.
@@ -34,12 +35,8 @@ pub struct Options {
     /// One JSON object for each problem, instead of text
     #[arg(long)]
     json: bool,
-    /// A translator component instead of the built-in one
-    #[arg(long, value_name = "FILE.wasm")]
-    translator: Option<PathBuf>,
-    /// What the backend can express, as JSON (default: all that the ABI table has)
-    #[arg(long, value_name = "FILE")]
-    capabilities: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
     /// The problems of a file instead: driver lines, what `record` wrote, or what `fuzz` found
     #[arg(long, value_name = "FILE", conflicts_with = "line")]
     corpus: Option<PathBuf>,
@@ -50,8 +47,8 @@ pub struct Options {
 
 /// Runs the verb.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let translator = rules::load(options.translator.as_deref())?;
-    let capabilities = translate::capabilities(options.capabilities.as_deref())?;
+    let translator = options.asked.translator()?;
+    let capabilities = options.asked.capabilities()?;
     for (name, problem) in problems(options)? {
         let mut ask = |problem: &OwnedProblem| decide(&translator, &capabilities, problem);
         let explanation = Explanation::of(translator.description(), &problem, &mut ask);
@@ -254,7 +251,7 @@ mod tests {
     fn explained(line: &str) -> String {
         let words: Vec<String> = line.split_whitespace().map(String::from).collect();
         let (_, problem) = questions::of_line(&words).unwrap().remove(0);
-        let translator = rules::load(None).unwrap();
+        let translator = crate::asked::translator(None).unwrap();
         let mut ask = |problem: &OwnedProblem| decide(&translator, &Capabilities::whole_abi(), problem);
         Explanation::of(translator.description(), &problem, &mut ask).text()
     }

@@ -1,6 +1,7 @@
 //! `hipdnn-shim`: the installer and the offline tools. Only the command line and the dispatch are here; each verb has a module of its own.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that fails says so by panicking"))]
 
+mod asked;
 mod cache;
 mod check;
 #[cfg(feature = "cranelift")]

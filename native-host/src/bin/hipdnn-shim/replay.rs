@@ -15,6 +15,7 @@ use hipdnn_host::translations::Declined;
 use serde_json::{Value, json};
 
 use crate::{
+    asked,
     drive::{self, CorpusOptions},
     problems,
     record::{Recorded, Routes},
@@ -75,8 +76,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
 /// What the translator makes of each problem, beside what became of it when it was recorded.
 fn translate(options: &Options) -> Result<ExitCode> {
-    let translator = rules::load(options.translator.as_deref())?;
-    let capabilities = translate::capabilities(options.capabilities.as_deref())?;
+    let translator = asked::translator(options.translator.as_deref())?;
+    let capabilities = asked::capabilities(options.capabilities.as_deref())?;
     let name = options.corpus.display();
     let file = File::open(&options.corpus).with_context(|| format!("{name} cannot be read"))?;
     let (mut counts, mut out) = (Counts::default(), stdout());

@@ -1,13 +1,8 @@
-//! `rules`: the tables of reasons to decline, as the translator and the host themselves list them. Also where a translator for the
-//! offline verbs comes from. No rule is written down here.
+//! `rules`: the tables of reasons to decline, as the translator and the host themselves list them. No rule is written down here.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 use comfy_table::{Table, presets};
 use hipdnn_host::{
@@ -16,6 +11,8 @@ use hipdnn_host::{
     rules::HostRule,
 };
 use serde_json::{Value, json};
+
+use crate::asked;
 
 /// Command line of `rules`.
 #[derive(Args)]
@@ -30,34 +27,13 @@ pub struct Options {
 
 /// Runs the verb.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let translator = load(options.translator.as_deref())?;
+    let translator = asked::translator(options.translator.as_deref())?;
     if options.json {
         println!("{}", as_json(&translator))
     } else {
         print(&translator)
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The built-in translator, or the one in a file.
-pub fn load(file: Option<&Path>) -> Result<Translator> {
-    match file {
-        None => Ok(Translator::embedded()?),
-        Some(path) => {
-            let wasm = fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-            compile(&wasm).with_context(|| path.display().to_string())
-        }
-    }
-}
-
-#[cfg(feature = "cranelift")]
-fn compile(wasm: &[u8]) -> Result<Translator> {
-    Ok(Translator::compile(wasm)?)
-}
-
-#[cfg(not(feature = "cranelift"))]
-fn compile(_: &[u8]) -> Result<Translator> {
-    anyhow::bail!("this build cannot compile components")
 }
 
 /// Who translates, as JSON.
@@ -109,15 +85,9 @@ mod tests {
 
     #[test]
     fn the_tables_are_complete() {
-        let document = as_json(&load(None).unwrap());
+        let document = as_json(&asked::translator(None).unwrap());
         assert_eq!(document["host_rules"].as_array().unwrap().len(), HostRule::ALL.len());
         assert!(document["rules"].as_array().unwrap().iter().any(|rule| rule["id"] == "conv.scaling.alpha"));
         assert_eq!(document["translator"]["sha256"].as_str().unwrap().len(), 64);
-    }
-
-    #[test]
-    fn a_file_that_is_no_component_is_refused() {
-        assert!(load(Some(Path::new("/nonexistent.wasm"))).is_err());
-        assert!(compile(b"\0asm\x01\0\0\0").is_err());
     }
 }

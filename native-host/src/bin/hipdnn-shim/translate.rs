@@ -2,17 +2,13 @@
 //!
 //! Names come from the ABI table; the translation and the checks are the host library's, the same that the shim uses.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 use hipdnn_abi::{data_type, name_in, values_of};
 use hipdnn_host::{
-    capabilities::{Capabilities, CapabilitiesFile},
+    capabilities::Capabilities,
     component::Translator,
     data_type::DataType,
     graph::{Access, Attribute, Binding, Node, Tensor, Value},
@@ -24,6 +20,7 @@ use hipdnn_host::{
 use serde_json::json;
 
 use crate::{
+    asked::Asked,
     convolution::Convolution,
     flags::{Direction, Line},
     output, rules,
@@ -38,12 +35,8 @@ pub struct Options {
     /// One JSON object for each direction, instead of text
     #[arg(long)]
     json: bool,
-    /// A translator component instead of the built-in one
-    #[arg(long, value_name = "FILE.wasm")]
-    translator: Option<PathBuf>,
-    /// What the backend can express, as JSON (default: all that the ABI table has)
-    #[arg(long, value_name = "FILE")]
-    capabilities: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
     /// The MIOpenDriver line: base name and flags
     #[arg(value_name = "BASE FLAGS", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     line: Vec<String>,
@@ -57,8 +50,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let line = Line::parse(&options.line)?;
     let directions = line.directions()?;
     let convolution = Convolution::from_line(&line)?;
-    let translator = rules::load(options.translator.as_deref())?;
-    let capabilities = capabilities(options.capabilities.as_deref())?;
+    let translator = options.asked.translator()?;
+    let capabilities = options.asked.capabilities()?;
     for direction in directions {
         let decision = decide(&translator, &capabilities, &convolution.problem(direction)?);
         if options.json {
@@ -68,14 +61,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What a backend can express: all of the ABI, or what a file says.
-pub fn capabilities(file: Option<&Path>) -> Result<Capabilities> {
-    let Some(path) = file else { return Ok(Capabilities::whole_abi()) };
-    let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let file: CapabilitiesFile = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
-    Ok(file.into())
 }
 
 /// Asks the translator, and checks what it says as the host does.
@@ -235,7 +220,7 @@ mod tests {
     fn document(line: &str) -> serde_json::Value {
         let line = parse(line).unwrap();
         let direction = line.directions().unwrap()[0];
-        let translator = rules::load(None).unwrap();
+        let translator = crate::asked::translator(None).unwrap();
         let convolution = Convolution::from_line(&line).unwrap();
         let decision = decide(&translator, &Capabilities::whole_abi(), &convolution.problem(direction).unwrap());
         as_json(&translator, &line, direction, &decision)

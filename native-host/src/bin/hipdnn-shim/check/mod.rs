@@ -5,7 +5,7 @@ mod chain;
 mod numbers;
 mod report;
 
-use std::{collections::HashSet, path::PathBuf, process::ExitCode};
+use std::{collections::HashSet, process::ExitCode};
 
 use anyhow::Result;
 use clap::Args;
@@ -16,9 +16,9 @@ use hipdnn_host::{
 
 use self::{numbers::Executor, report::Report};
 use crate::{
+    asked::Asked,
     output,
     questions::{self, Questions},
-    rules, translate,
 };
 
 /// Command line of `check`.
@@ -27,12 +27,8 @@ pub struct Options {
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
-    /// A translator component instead of the built-in one
-    #[arg(long, value_name = "FILE.wasm")]
-    translator: Option<PathBuf>,
-    /// What the backend can express, as JSON (default: all that the ABI table has)
-    #[arg(long, value_name = "FILE")]
-    capabilities: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
     #[command(flatten)]
     questions: questions::Options,
     #[command(flatten)]
@@ -47,7 +43,7 @@ pub fn help() -> String {
 
 /// Runs the verb.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let translator = match rules::load(options.translator.as_deref()) {
+    let translator = match options.asked.translator() {
         Ok(translator) => translator,
         Err(error) => return Ok(report::refused(&error, options.json)),
     };
@@ -57,7 +53,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn check(translator: &Translator, options: &Options) -> Result<Report> {
-    let capabilities = translate::capabilities(options.capabilities.as_deref())?;
+    let capabilities = options.asked.capabilities()?;
     let questions = Questions::of(&options.questions)?;
     let executor = Executor::open(&options.numbers)?;
     let bar = output::progress("problems", questions.all.len() as u64)?;

@@ -25,7 +25,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use self::state::{Finding, State};
-use crate::{output, problems, questions::Questions, report::shown::visible, rules, translate};
+use crate::{asked::Asked, output, problems, questions::Questions, report::shown::visible};
 
 /// How many problems are tried to make one that was found simpler.
 const SHRINKING: usize = 5000;
@@ -38,12 +38,8 @@ pub struct Options {
     /// One JSON object for each finding, then one that sums up, instead of text
     #[arg(long)]
     json: bool,
-    /// A translator component instead of the built-in one
-    #[arg(long, value_name = "FILE.wasm")]
-    translator: Option<PathBuf>,
-    /// What the backend can express, as JSON (default: all that the ABI table has)
-    #[arg(long, value_name = "FILE")]
-    capabilities: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
     /// So many problems in this run
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     runs: u64,
@@ -63,8 +59,8 @@ pub struct Options {
 
 /// Runs the verb.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let translator = rules::load(options.translator.as_deref())?;
-    let capabilities = translate::capabilities(options.capabilities.as_deref())?;
+    let translator = options.asked.translator()?;
+    let capabilities = options.asked.capabilities()?;
     let mut state = State::open(options.state.as_deref(), options.seed, &translator)?;
     let mut questions = Questions::default();
     for file in &options.corpus {

@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_state_is_what_it_was_when_it_is_opened_again() {
         let folder = tempfile::tempdir().unwrap();
-        let translator = rules::load(None).unwrap();
+        let translator = crate::asked::translator(None).unwrap();
         let open = |seed| State::open(Some(folder.path()), seed, &translator).unwrap();
         let mut state = open(5);
         for number in 0..50 {
