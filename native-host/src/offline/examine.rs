@@ -2,8 +2,6 @@
 //!
 //! Whether a graph computes the right thing is not seen here: that takes a backend, and a definition of the operation.
 
-use std::collections::BTreeSet;
-
 use thiserror::Error;
 
 use crate::{
@@ -14,6 +12,7 @@ use crate::{
     judge::judge,
     problem::{OwnedProblem, Problem},
     translations::Declined,
+    translator::manifest,
     validate::ValidatedGraph,
 };
 
@@ -99,26 +98,7 @@ pub fn examine_manifest(description: &Description) -> Vec<Fault> {
             wrong(format!("family {family:?} is none of the contract's ({})", known.join(", ")));
         }
     }
-    if description.name.is_empty() || description.version.is_empty() {
-        wrong("it has no name, or no version".into());
-    }
-    for (what, entries) in [("rule", &description.rules), ("note", &description.notes)] {
-        let mut seen = BTreeSet::new();
-        for entry in entries {
-            if !seen.insert(&entry.id) {
-                wrong(format!("{what} {:?} is listed twice", entry.id));
-            }
-            if entry.id.is_empty() || entry.id.chars().any(|c| c.is_whitespace() || c.is_control()) {
-                wrong(format!("{what} {:?} is no id", entry.id));
-            }
-            if entry.id.starts_with("host.") {
-                wrong(format!("{what} {:?} has a name of the host's", entry.id));
-            }
-            if entry.reason.trim().is_empty() || entry.reason.contains('\n') {
-                wrong(format!("{what} {:?} has no reason of one line", entry.id));
-            }
-        }
-    }
+    manifest::faults(description).into_iter().for_each(wrong);
     faults
 }
 
@@ -219,7 +199,7 @@ mod tests {
     fn manifest() -> Description {
         Description {
             name: "n".into(),
-            version: "1".into(),
+            version: "1.0.0".into(),
             families: vec!["conv".into()],
             rules: vec![entry("a.b", "why")],
             notes: vec![entry("a.note", "what")],

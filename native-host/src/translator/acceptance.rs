@@ -1,11 +1,10 @@
 //! Whether a component that loads is a translator: what it says about itself makes sense, and it answers a plain problem of each of its
 //! families, twice alike. Not whether its answers are right: that is for the offline tools.
 
-use std::collections::HashSet;
-
+use super::manifest;
 use crate::{
     capabilities::Capabilities,
-    component::{Description, Entry, Translator},
+    component::Translator,
     data_type::DataType,
     environment::Family,
     judge::judge,
@@ -16,15 +15,12 @@ use crate::{
     rules::HostRule,
 };
 
-/// Rules, notes or families.
-const MAX_ENTRIES: usize = 4096;
-/// Bytes of a name, an id or a reason.
-const MAX_TEXT: usize = 1024;
-
 /// The reason to refuse a translator, if there is one.
 pub fn self_check(translator: &Translator) -> Result<(), String> {
     let description = translator.description();
-    describes_itself(description)?;
+    if let Some(fault) = manifest::faults(description).into_iter().next() {
+        return Err(fault);
+    }
     for family in Family::ALL.iter().filter(|family| description.families.iter().any(|name| name == family.name())) {
         let answers = with_plain_problem(*family, |problem| answers_plainly(translator, problem));
         // What is plain here is no reason to refuse anybody.
@@ -75,82 +71,12 @@ fn with_plain_problem<R>(family: Family, ask: impl FnOnce(&Problem<'_>) -> R) ->
     })
 }
 
-fn describes_itself(description: &Description) -> Result<(), String> {
-    let short = |what: &str, text: &str| {
-        let good = !text.is_empty() && text.len() <= MAX_TEXT && !text.chars().any(char::is_control);
-        if good { Ok(()) } else { Err(format!("its manifest has a {what} that is empty, too long or not one line")) }
-    };
-    short("name", &description.name)?;
-    short("version", &description.version)?;
-    if semver(&description.version).is_none() {
-        return Err(format!("its version {:?} is no semantic version", description.version));
-    }
-    if description.families.is_empty() {
-        return Err("its manifest lists no family".into());
-    }
-    let counts = [description.families.len(), description.rules.len(), description.notes.len()];
-    if counts.iter().any(|count| *count > MAX_ENTRIES) {
-        return Err(format!("its manifest lists more than {MAX_ENTRIES} families, rules or notes"));
-    }
-    description.families.iter().try_for_each(|family| short("family", family))?;
-    [&description.rules, &description.notes].into_iter().try_for_each(|entries| {
-        entries.iter().try_for_each(|Entry { id, reason }| short("id", id).and_then(|()| short("reason", reason)))?;
-        let ids: HashSet<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
-        if ids.len() == entries.len() { Ok(()) } else { Err("its manifest lists an id twice".to_string()) }
-    })?;
-    match description.rules.iter().find(|rule| rule.id.starts_with("host.")) {
-        Some(rule) => Err(format!("its rule {:?} has a name of the host's", rule.id)),
-        None => Ok(()),
-    }
-}
-
-/// MAJOR.MINOR.PATCH, with whatever a semantic version may have behind it.
-fn semver(text: &str) -> Option<()> {
-    let core = text.split(['-', '+']).next()?;
-    let numbers: Vec<&str> = core.split('.').collect();
-    (numbers.len() == 3 && numbers.iter().all(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())))
-        .then_some(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn description() -> Description {
-        let entry = |id: &str| Entry { id: id.into(), reason: "because".into() };
-        Description {
-            name: "one".into(),
-            version: "1.2.3-rc.1+4".into(),
-            families: vec!["conv".into()],
-            rules: vec![entry("a.b"), entry("a.c")],
-            notes: vec![entry("a.b")],
-        }
-    }
-
     #[test]
     fn the_built_in_one_passes() {
         self_check(&Translator::embedded().unwrap()).unwrap();
-    }
-
-    #[test]
-    fn what_a_manifest_may_not_say() {
-        describes_itself(&description()).unwrap();
-        type Bend = fn(&mut Description);
-        let bends: [(Bend, &str); 8] = [
-            (|d| d.name.clear(), "name"),
-            (|d| d.name = "two\nlines".into(), "name"),
-            (|d| d.version = "1.2".into(), "semantic"),
-            (|d| d.families.clear(), "no family"),
-            (|d| d.rules[0].id = "host.stack".into(), "host's"),
-            (|d| d.rules[0].id = "a.c".into(), "twice"),
-            (|d| d.rules[0].reason = "x".repeat(MAX_TEXT + 1), "reason"),
-            (|d| d.notes = vec![d.notes[0].clone(); MAX_ENTRIES + 1], "more than"),
-        ];
-        for (bend, says) in bends {
-            let mut bent = description();
-            bend(&mut bent);
-            let error = describes_itself(&bent).unwrap_err();
-            assert!(error.contains(says), "{error}");
-        }
     }
 }

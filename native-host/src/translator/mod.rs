@@ -7,6 +7,7 @@
 mod acceptance;
 mod faults;
 mod file;
+pub mod manifest;
 
 use std::path::{Path, PathBuf};
 

@@ -23,32 +23,17 @@ pub fn fixture(name: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The names of all that the hostile translator can do, as its bytes say.
+/// The names of all that the hostile translator can do when it translates.
 pub fn behaviours() -> Vec<String> {
-    named().into_iter().map(|(_, name)| name).collect()
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/components/hostile");
+    let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}; run `cargo xtask components`", folder.display()));
+    let names = files.map(|file| file.expect("a file").path().file_stem().expect("a name").to_string_lossy().into_owned());
+    names.filter(|name| name != "honest" && !name.ends_with("_manifest")).collect()
 }
 
-/// The hostile translator that does one thing, by name; or by number, for those of manifests.
+/// The hostile translator that does one thing, by name.
 pub fn hostile(behaviour: &str) -> Vec<u8> {
-    const MARK: &[u8] = b"hostile behaviour number: ";
-    let number = behaviour.parse().ok().or_else(|| named().into_iter().find(|(_, name)| name == behaviour).map(|(number, _)| number));
-    let number: u32 = number.unwrap_or_else(|| panic!("the hostile translator has no {behaviour}"));
-    let mut wasm = component("hostile");
-    let at = find(&wasm, MARK) + MARK.len();
-    wasm[at..at + 6].copy_from_slice(format!("{number:06}").as_bytes());
-    wasm
-}
-
-fn named() -> Vec<(u32, String)> {
-    const BEGIN: &[u8] = b"hostile behaviours:\n";
-    let wasm = component("hostile");
-    let list = &wasm[find(&wasm, BEGIN) + BEGIN.len()..];
-    let list = std::str::from_utf8(&list[..find(list, b"end of behaviours")]).expect("the list is text");
-    list.lines().filter_map(|line| line.split_once(' ')).map(|(number, name)| (number.parse().expect("a number"), name.into())).collect()
-}
-
-fn find(bytes: &[u8], wanted: &[u8]) -> usize {
-    bytes.windows(wanted.len()).position(|window| window == wanted).expect("the component has it")
+    component(&format!("hostile/{behaviour}"))
 }
 
 /// A translator in a file of its own.

@@ -7,7 +7,7 @@ use std::{collections::HashMap, fs, sync::LazyLock};
 use integration_tests::{
     Client, Finished, Run,
     components::{Brought, behaviours, hostile},
-    trace_lines,
+    text, tool, trace_lines,
 };
 use serde_json::Value;
 
@@ -15,32 +15,33 @@ static FIND: LazyLock<Client> = LazyLock::new(|| Client::compile("find").unwrap(
 static CONVOLUTION: LazyLock<Client> = LazyLock::new(|| Client::compile("convolution").unwrap());
 static PROCESS: LazyLock<Client> = LazyLock::new(|| Client::compile("process").unwrap());
 
-/// What each behaviour comes to: the beginning of the rule, or none where the host cannot know better and hipDNN executes.
-const EXPECTED: &[(&str, Option<&str>)] = &[
-    ("infinite_loop", Some("host.translator.trap")),
-    ("deep_recursion", Some("host.translator.trap")),
-    ("memory_bomb", Some("host.translator.trap")),
-    ("huge_reply", Some("host.translator.trap")),
-    ("trap_on_every_third_call", None),
-    ("two_answers", None),
-    ("uid_not_bound", Some("host.graph.binding")),
-    ("bound_twice", Some("host.graph.binding")),
-    ("one_element_too_far", Some("host.graph.extent")),
-    ("negative_length", Some("host.graph.tensor")),
-    ("no_length", Some("host.graph.tensor")),
-    ("immense_length", Some("host.graph.extent")),
-    ("overlapping_output", Some("host.graph.overlap")),
-    ("cycle", Some("host.graph.order")),
-    ("input_is_output", Some("host.graph.")),
-    ("wrong_type", Some("host.graph.binding")),
-    ("unknown_operation", Some("host.graph.operation")),
-    ("wrong_attribute", Some("host.graph.attribute")),
-    ("million_nodes", Some("host.translator.trap")),
-    ("no_text", Some("host.translator.trap")),
-    ("something_else", None),
-    ("unlisted_rule", Some("host.translator.reply")),
-    ("writes_an_input", Some("host.graph.")),
-    ("argument_that_is_none", Some("host.graph.binding")),
+/// What each behaviour comes to: the beginning of the rule, or none where the host cannot know better and hipDNN executes; and the duty that
+/// `hipdnn-shim check` finds neglected before anybody runs it.
+const EXPECTED: &[(&str, Option<&str>, &str)] = &[
+    ("infinite_loop", Some("host.translator.trap"), "totality"),
+    ("deep_recursion", Some("host.translator.trap"), "totality"),
+    ("memory_bomb", Some("host.translator.trap"), "totality"),
+    ("huge_reply", Some("host.translator.trap"), "totality"),
+    ("trap_on_every_third_call", None, "totality"),
+    ("two_answers", None, "repeatable"),
+    ("uid_not_bound", Some("host.graph.binding"), "graphs"),
+    ("bound_twice", Some("host.graph.binding"), "graphs"),
+    ("one_element_too_far", Some("host.graph.extent"), "graphs"),
+    ("negative_length", Some("host.graph.tensor"), "graphs"),
+    ("no_length", Some("host.graph.tensor"), "graphs"),
+    ("immense_length", Some("host.graph.extent"), "graphs"),
+    ("overlapping_output", Some("host.graph.overlap"), "graphs"),
+    ("cycle", Some("host.graph.order"), "graphs"),
+    ("input_is_output", Some("host.graph."), "graphs"),
+    ("wrong_type", Some("host.graph.binding"), "graphs"),
+    ("unknown_operation", Some("host.graph.operation"), "graphs"),
+    ("wrong_attribute", Some("host.graph.attribute"), "graphs"),
+    ("million_nodes", Some("host.translator.trap"), "totality"),
+    ("no_text", Some("host.translator.trap"), "totality"),
+    ("something_else", None, "numbers"),
+    ("unlisted_rule", Some("host.translator.reply"), "rules"),
+    ("writes_an_input", Some("host.graph."), "graphs"),
+    ("argument_that_is_none", Some("host.graph.binding"), "graphs"),
 ];
 
 fn with(client: &Client, translator: &Brought) -> Run {
@@ -63,7 +64,7 @@ fn results(finished: &Finished) -> Vec<&str> {
 
 #[test]
 fn whatever_a_translator_does_the_program_computes_the_same() {
-    let expected: HashMap<&str, Option<&str>> = EXPECTED.iter().copied().collect();
+    let expected: HashMap<&str, Option<&str>> = EXPECTED.iter().map(|&(behaviour, rule, _)| (behaviour, rule)).collect();
     assert_eq!(expected.len(), behaviours().len());
     let off = FIND.run().output(&["nofind"]).unwrap();
     for behaviour in behaviours() {
@@ -82,6 +83,24 @@ fn whatever_a_translator_does_the_program_computes_the_same() {
         // Only that it is not asked any more is said, and once.
         assert!(finished.messages().len() <= 1, "{behaviour}: {}", finished.stderr);
         assert!(finished.stderr.is_empty() || finished.stderr.contains("it is not asked any more"), "{behaviour}: {}", finished.stderr);
+    }
+}
+
+#[test]
+fn the_check_finds_every_one_of_them() {
+    let faults = |behaviour: &str| {
+        let translator = Brought::new(&hostile(behaviour));
+        let output = tool(&["check", "--json", "--random", "60", "--max-mmac", "1", "--translator", text(&translator.path())]);
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let report: Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+        let duties = report["duties"].as_array().unwrap_or_else(|| panic!("{behaviour}: {report}"));
+        let neglected = duties.iter().filter(|duty| duty["faults"] != 0).map(|duty| duty["id"].as_str().unwrap().to_string());
+        (output.status.code(), neglected.collect::<Vec<_>>())
+    };
+    assert_eq!(faults("honest"), (Some(0), vec![]));
+    for &(behaviour, _, duty) in EXPECTED {
+        let (code, neglected) = faults(behaviour);
+        assert!(code == Some(1) && neglected.iter().any(|id| id == duty), "{behaviour}: {code:?}, {neglected:?}");
     }
 }
 
@@ -137,11 +156,11 @@ fn a_graph_that_computes_something_else_is_seen_by_verification_only() {
 
 #[test]
 fn manifests_that_make_no_sense_are_refused_at_the_start() {
-    for (number, says) in [("100", "fuel"), ("101", ""), ("102", "semantic version")] {
-        let translator = Brought::new(&hostile(number));
+    for (behaviour, says) in [("spinning_manifest", "fuel"), ("endless_manifest", ""), ("unlikely_manifest", "semantic version")] {
+        let translator = Brought::new(&hostile(behaviour));
         let (finished, lines) = traced(&CONVOLUTION, &translator, &["plain"]);
         let messages = finished.messages();
-        assert_eq!(messages.len(), 1, "{number}: {}", finished.stderr);
+        assert_eq!(messages.len(), 1, "{behaviour}: {}", finished.stderr);
         assert!(messages[0].contains("is refused") && messages[0].contains(says), "{messages:?}");
         assert!(messages[0].ends_with("the built-in translator serves"), "{messages:?}");
         assert!(lines.iter().all(|line| line["route"] == "hipdnn"), "{lines:?}");

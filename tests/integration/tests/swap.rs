@@ -26,7 +26,7 @@ static CONVOLUTION: LazyLock<Client> = LazyLock::new(|| Client::compile("convolu
 
 /// The translator of somebody else that is used here. It answers like the built-in one.
 fn other() -> Vec<u8> {
-    hostile("0")
+    hostile("honest")
 }
 
 /// A folder for the traces and the cache of runs.

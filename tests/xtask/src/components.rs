@@ -1,7 +1,11 @@
 //! `cargo xtask components`: the translators of `tests/components`, built for WebAssembly and made components. Anybody's translator is built
 //! like this: cargo for the code, wit-component for the rest.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -24,10 +28,32 @@ pub fn build() -> Result<PathBuf> {
         if path.extension().is_some_and(|extension| extension == "wasm") {
             let component = component(&fs::read(&path)?).with_context(|| path.display().to_string())?;
             let name = path.file_name().context("a file has a name")?;
-            fs::write(built.join(name), component)?;
+            fs::write(built.join(name), &component)?;
+            if name == "hostile.wasm" {
+                hostile(&component, &built.join("hostile"))?;
+            }
         }
     }
     built.canonicalize().context("target/components")
+}
+
+/// One component for each thing that the hostile one can do: its bytes list them, and have a place for the number of one.
+fn hostile(component: &[u8], folder: &Path) -> Result<()> {
+    const LIST: &[u8] = b"hostile behaviours:\n";
+    const NUMBER: &[u8] = b"hostile behaviour number: ";
+    let behind = |mark: &[u8]| component.windows(mark.len()).position(|window| window == mark).map(|at| at + mark.len());
+    let (list, number) = (behind(LIST).context("no list of behaviours")?, behind(NUMBER).context("no place for a number")?);
+    // What an earlier build could do is nobody's expectation any more.
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder)?;
+    for line in component[list..].split(|byte| *byte == b'\n').take_while(|line| *line != b"end of behaviours") {
+        let line = std::str::from_utf8(line)?;
+        let (digits, name) = line.split_once(' ').with_context(|| line.to_string())?;
+        let mut wasm = component.to_vec();
+        wasm[number..number + 6].copy_from_slice(format!("{:06}", digits.parse::<u32>()?).as_bytes());
+        fs::write(folder.join(name).with_extension("wasm"), wasm)?;
+    }
+    Ok(())
 }
 
 fn component(module: &[u8]) -> Result<Vec<u8>> {

@@ -1,7 +1,12 @@
 //! `cargo xtask demo swap`: one shim, one cache, several translators, one after the other. Routes change with the translator, results do not;
 //! what one of them said is never told in another's name; and one that misbehaves costs nothing but its forwarding.
 
-use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -16,29 +21,25 @@ struct Run {
     name: &'static str,
     /// Its file in target/components; the built-in one if there is none.
     file: Option<&'static str>,
-    /// The number of the hostile translator's behaviour, as its bytes have it.
-    behaviour: Option<u32>,
     /// Rules by which layers may be declined; all layers are forwarded if there is none.
     rules: &'static [&'static str],
 }
 
 const RUNS: &[Run] = &[
-    Run { name: "built in", file: None, behaviour: None, rules: &[] },
-    Run { name: "one rule more", file: Some("stricter.wasm"), behaviour: None, rules: &["example.stride"] },
-    Run { name: "built in again", file: None, behaviour: None, rules: &[] },
+    Run { name: "built in", file: None, rules: &[] },
+    Run { name: "one rule more", file: Some("stricter.wasm"), rules: &["example.stride"] },
+    Run { name: "built in again", file: None, rules: &[] },
     Run {
         name: "hostile: never answers",
-        file: Some("hostile.wasm"),
-        behaviour: Some(1),
+        file: Some("hostile/infinite_loop.wasm"),
         rules: &["host.translator.trap", "host.translator.quarantined"],
     },
     Run {
         name: "hostile: one element too far",
-        file: Some("hostile.wasm"),
-        behaviour: Some(9),
+        file: Some("hostile/one_element_too_far.wasm"),
         rules: &["host.graph.extent", "host.translator.quarantined"],
     },
-    Run { name: "built in at last", file: None, behaviour: None, rules: &[] },
+    Run { name: "built in at last", file: None, rules: &[] },
 ];
 
 /// Runs them all over ResNet-50's layers; fails if any layer is computed wrongly, or goes elsewhere than it must.
@@ -48,7 +49,7 @@ pub fn run(dist: &Path, components: &Path) -> Result<()> {
     let mut table = table(&["translator", "layers", "hipDNN", "native", "by rule", "verified"]);
     let mut wrong = Vec::new();
     for run in RUNS {
-        let translator = run.file.map(|file| brought(&components.join(file), run.behaviour, folder.path())).transpose()?;
+        let translator = run.file.map(|file| released(&components.join(file), folder.path())).transpose()?;
         let cache = folder.path().join("cache");
         let mut variables: Vec<(&str, &OsStr)> =
             vec![("MIOPEN_HIPDNN_CACHE", OsStr::new("rw")), ("MIOPEN_HIPDNN_CACHE_DIR", cache.as_os_str())];
@@ -71,18 +72,11 @@ pub fn run(dist: &Path, components: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The translator in a file of its own.
-fn brought(component: &Path, behaviour: Option<u32>, folder: &Path) -> Result<std::path::PathBuf> {
-    const MARK: &[u8] = b"hostile behaviour number: ";
-    let mut wasm = fs::read(component).with_context(|| component.display().to_string())?;
-    if let Some(behaviour) = behaviour {
-        let at = wasm.windows(MARK.len()).position(|window| window == MARK).context("the component has no behaviours")? + MARK.len();
-        wasm[at..at + 6].copy_from_slice(format!("{behaviour:06}").as_bytes());
-    }
-    let path = folder.join("translator.wasm");
-    // As a release would be put in place: beside, then renamed.
-    fs::write(folder.join("translator.new"), wasm)?;
-    fs::rename(folder.join("translator.new"), &path)?;
+/// The translator in the place where a program is told to find it, put there as a release would be: beside, then renamed.
+fn released(component: &Path, folder: &Path) -> Result<PathBuf> {
+    let (new, path) = (folder.join("translator.new"), folder.join("translator.wasm"));
+    fs::copy(component, &new).with_context(|| component.display().to_string())?;
+    fs::rename(new, &path)?;
     Ok(path)
 }
 
@@ -113,7 +107,7 @@ impl Seen {
         ensure!(self.forwarded + declined == layers, "{} forwarded and {declined} declined of {layers}", self.forwarded);
         ensure!(self.declined.keys().all(|rule| run.rules.contains(&rule.as_str())), "declined by {:?}", self.declined);
         ensure!((declined > 0) != run.rules.is_empty(), "{declined} layers are declined");
-        let all = run.behaviour.is_some();
+        let all = run.file.is_some_and(|file| file.starts_with("hostile/"));
         ensure!(!all || declined == layers, "a hostile translator has {} layers forwarded", self.forwarded);
         Ok(())
     }

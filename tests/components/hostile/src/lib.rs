@@ -1,5 +1,6 @@
 //! A translator that answers like the built-in one, except that it does one thing that a translator must not do. Which one is a number in its
-//! bytes ([`BEHAVIOUR`]), which tests write there: every behaviour is a component of its own, with a digest of its own, out of one build.
+//! bytes ([`BEHAVIOUR`]), which `cargo xtask components` writes there: every behaviour is a component of its own, with a digest of its own, out
+//! of one build.
 //!
 //! One problem is answered honestly, so that it passes the check that a host makes before it takes a translator.
 
@@ -29,7 +30,7 @@ const PLAIN: [i64; 4] = [1, 2, 4, 4];
 #[used]
 static BEHAVIOUR: [u8; 32] = *b"hostile behaviour number: 000000";
 
-/// What can be done, by number. Tests read the names here, from the bytes of the component.
+/// What can be done, by number. The names are read from the bytes of the component.
 macro_rules! behaviours {
     ($($number:literal $name:ident $does:expr;)*) => {
         fn misbehave(number: u32, problem: conv::Problem, capabilities: &Capabilities) -> Answer {
@@ -43,7 +44,11 @@ macro_rules! behaviours {
 
         /// Number and name of each, one a line.
         #[used]
-        static NAMES: &str = concat!("hostile behaviours:\n", $(stringify!($number), " ", stringify!($name), "\n",)* "end of behaviours");
+        static NAMES: &str = concat!(
+            "hostile behaviours:\n0 honest\n",
+            $(stringify!($number), " ", stringify!($name), "\n",)*
+            "100 spinning_manifest\n101 endless_manifest\n102 unlikely_manifest\nend of behaviours\n"
+        );
     };
 }
 
@@ -76,7 +81,7 @@ behaviours! {
     24 argument_that_is_none |honest| bend::graph(honest, bend::argument_that_is_none);
 }
 
-/// Behaviours of the manifest: those of translations are below 100.
+/// Behaviours of the manifest, listed above too: those of translations are below 100.
 const SPINNING_MANIFEST: u32 = 100;
 const ENDLESS_MANIFEST: u32 = 101;
 const UNLIKELY_MANIFEST: u32 = 102;
