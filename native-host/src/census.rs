@@ -297,27 +297,40 @@ impl Tally {
         Self { capacity, ..Self::default() }
     }
 
-    /// Where calls of an entry point with a problem are counted. Allocates only the first time that they are seen.
+    /// Where calls of an entry point with a problem are counted. Allocates only the first time that they are seen. Who declines for want of
+    /// stack counts too: no step needs the stack of the one before.
     pub fn place(&mut self, call: &'static str, problem: &Problem<'_>) -> Place {
         if self.capacity == 0 {
             return self.others(call);
         }
+        match self.look_up(call, problem) {
+            Some(Ok(index)) => Place::Problem(index),
+            Some(Err((words, hash))) => self.tell(call, words, problem, hash),
+            None => self.others(call),
+        }
+    }
+
+    /// The index of the counters; the words and the hash of what has none yet, if there is room for it.
+    #[inline(never)]
+    fn look_up(&self, call: &'static str, problem: &Problem<'_>) -> Option<Result<usize, (Box<[u64]>, u64)>> {
         let mut key = KeyBuffer::default();
         if !key.fill(problem) {
-            return self.others(call);
+            return None;
         }
         let hash = hash(call, key.words());
-        let problems = &self.problems;
-        let same = |&index: &usize| problems[index].call == call && *problems[index].words == *key.words();
-        if let Some(index) = self.table.find(hash, same) {
-            return Place::Problem(*index);
+        let same = |&index: &usize| self.problems[index].call == call && *self.problems[index].words == *key.words();
+        match self.table.find(hash, same) {
+            Some(&index) => Some(Ok(index)),
+            None if self.problems.len() < self.capacity => Some(Err((key.words().into(), hash))),
+            None => None,
         }
-        if self.problems.len() >= self.capacity {
-            return self.others(call);
-        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell(&mut self, call: &'static str, words: Box<[u64]>, problem: &Problem<'_>, hash: u64) -> Place {
         let index = self.problems.len();
-        let counters = Counters::default();
-        self.problems.push(Told { call, words: key.words().into(), problem: OwnedProblem::of(problem), counters });
+        self.problems.push(Told { call, words, problem: OwnedProblem::of(problem), counters: Counters::default() });
         let problems = &self.problems;
         self.table.insert_unique(hash, index, |&index| self::hash(problems[index].call, &problems[index].words));
         Place::Problem(index)

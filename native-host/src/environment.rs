@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
     path::{Path, PathBuf},
 };
 
@@ -350,15 +351,20 @@ fn list(value: &OsString) -> Vec<String> {
     value.to_string_lossy().split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_string).collect()
 }
 
-/// The path with the process's id for each `%p`. One that is no text is taken as it is.
-fn with_pid(path: &Path) -> PathBuf {
-    path.to_str().map_or_else(|| path.to_path_buf(), |text| text.replace("%p", &std::process::id().to_string()).into())
+/// The path with the process's id for each `%p`.
+pub fn with_pid(path: &Path) -> PathBuf {
+    let (mut named, mut rest) = (Vec::new(), path.as_os_str().as_bytes());
+    while let Some(at) = rest.windows(2).position(|two| two == b"%p") {
+        named.extend_from_slice(&rest[..at]);
+        named.extend_from_slice(std::process::id().to_string().as_bytes());
+        rest = &rest[at + 2..];
+    }
+    named.extend_from_slice(rest);
+    OsString::from_vec(named).into()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::ffi::OsStringExt as _;
-
     use super::*;
 
     fn settings(pairs: &[(&str, &str)]) -> Settings {
@@ -458,6 +464,12 @@ mod tests {
         assert_eq!((read.of_child().stats, read.resolved().stats), (None, Some("/tmp/stats".into())));
         let read = settings(&[(STATS, "/tmp/%p.json")]);
         assert_eq!(read.of_child().resolved().stats, Some(format!("/tmp/{}.json", std::process::id()).into()));
+    }
+
+    #[test]
+    fn paths_that_are_no_text_are_named_after_the_process_too() {
+        let path = |pid: &str| PathBuf::from(OsString::from_vec([b"/tmp/\xff", pid.as_bytes(), b"-%-", pid.as_bytes()].concat()));
+        assert_eq!(with_pid(&path("%p")), path(&std::process::id().to_string()));
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! handle per thread, and no destructor has to run in the caller's threads.
 
 use std::{
-    collections::HashMap,
     ffi::c_void,
     ptr::null_mut,
     sync::{
@@ -93,6 +92,13 @@ pub struct WithNative {
     pub since: Instant,
 }
 
+/// Device memory that one stream has for itself.
+struct Workspace {
+    stream: *mut c_void,
+    address: *mut c_void,
+    bytes: usize,
+}
+
 /// Everything behind the handle's lock.
 #[derive(Default)]
 pub struct Bound {
@@ -101,7 +107,7 @@ pub struct Bound {
     memo: usize,
     clock: u64,
     current_stream: Option<*mut c_void>,
-    workspaces: HashMap<usize, (usize, usize)>,
+    workspaces: Vec<Workspace>,
     timer: Option<Timer>,
     /// Whether the timer holds the handle's last call.
     timed: bool,
@@ -111,7 +117,7 @@ pub struct Bound {
     hipdnn: Option<(Handle, Surroundings)>,
 }
 
-// SAFETY: the stream is only compared and passed on; the rest is Send.
+// SAFETY: streams and device memory are only compared and passed on; the rest is Send.
 unsafe impl Send for Bound {}
 
 /// One MIOpen handle, from its creation to its destruction.
@@ -246,18 +252,22 @@ impl Bound {
 
     /// The workspace that this stream already has, if it is large enough.
     pub fn workspace(&self, stream: *mut c_void, bytes: usize) -> Option<*mut c_void> {
-        self.workspaces.get(&(stream as usize)).filter(|(_, size)| *size >= bytes).map(|(address, _)| *address as *mut c_void)
+        let own = self.workspaces.iter().find(|own| own.stream == stream)?;
+        (own.bytes >= bytes).then_some(own.address)
     }
 
     /// A workspace for this stream of at least so many bytes: grow-only, one per stream, so that two streams never share scratch.
     pub fn grow_workspace(&mut self, hip: &Hip, stream: *mut c_void, bytes: usize) -> Result<*mut c_void, i32> {
-        if self.workspaces.len() >= MAX_WORKSPACES && !self.workspaces.contains_key(&(stream as usize)) {
+        let known = self.workspaces.iter().position(|own| own.stream == stream);
+        if known.is_none() && self.workspaces.len() >= MAX_WORKSPACES {
             self.free_workspaces(hip);
         }
         let address = hip.allocate(bytes)?;
-        if let Some((old, _)) = self.workspaces.insert(stream as usize, (address as usize, bytes)) {
+        let grown = Workspace { stream, address, bytes };
+        match known {
             // hipFree waits for the device, so nothing in flight still uses it.
-            hip.free(old as *mut c_void);
+            Some(index) => hip.free(std::mem::replace(&mut self.workspaces[index], grown).address),
+            None => self.workspaces.push(grown),
         }
         Ok(address)
     }
@@ -282,9 +292,7 @@ impl Bound {
 
     /// Gives all workspaces back.
     pub fn free_workspaces(&mut self, hip: &Hip) {
-        for (_, (address, _)) in self.workspaces.drain() {
-            hip.free(address as *mut c_void);
-        }
+        self.workspaces.drain(..).for_each(|own| hip.free(own.address));
     }
 
     /// Drops plans, workspaces and the hipDNN handle, in the order in which they depend on each other.

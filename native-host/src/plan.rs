@@ -1,5 +1,7 @@
 //! Execution plans: heuristics → engine configuration → plan, and the variant packs that execute them.
 
+mod packs;
+
 use std::{
     ffi::c_void,
     ptr::null_mut,
@@ -10,17 +12,15 @@ use hipdnn_abi::{attribute, attribute_type, descriptor_type, heuristic_mode};
 use thiserror::Error;
 
 use crate::{
-    backend::{BackendError, Descriptor, Handle},
+    backend::{BackendError, Descriptor, Handle, PointerSlots},
     cache::record::{EngineRecord, Knob},
     lower::lower,
-    problem::MAX_ARGUMENTS,
+    plan::packs::Packs,
     validate::ValidatedGraph,
 };
 
 /// The most engines that are tried for one graph.
 const MAX_ENGINES: usize = 32;
-/// Variant packs kept for one plan. Callers alternate between few sets of buffers.
-const PACKS: usize = 4;
 
 /// Why there is no plan.
 #[derive(Clone, Debug, Error)]
@@ -63,20 +63,10 @@ pub struct Plan {
     captures: bool,
     engine: i64,
     engine_name: Option<String>,
-    packs: [Option<Pack>; PACKS],
-    next_pack: usize,
+    packs: Packs<Descriptor>,
     // Last: engine and plan refer to the graph. A plan that was made from bytes has none.
     _graph: Option<Descriptor>,
 }
-
-struct Pack {
-    pointers: [*mut c_void; MAX_ARGUMENTS],
-    workspace: *mut c_void,
-    descriptor: Descriptor,
-}
-
-// SAFETY: the addresses are only compared; the descriptor is Send.
-unsafe impl Send for Pack {}
 
 impl Plan {
     /// Builds a plan for the graph: the first engine, in the heuristic's order, whose plan can be finalized. With it comes the record by
@@ -131,8 +121,7 @@ impl Plan {
             captures: record.captures(),
             engine: record.id,
             engine_name: handle.engine_name(record.id),
-            packs: [const { None }; PACKS],
-            next_pack: 0,
+            packs: Packs::new(graph.bindings().len() + 1),
             _graph: lowered,
         })
     }
@@ -154,50 +143,32 @@ impl Plan {
 
     /// Makes sure that there is a variant pack for these addresses, and answers its slot. Reuses the one of an earlier execution with
     /// the same addresses; that costs a comparison.
-    pub fn pack(
-        &mut self,
-        handle: &Handle,
-        pointers: &[*mut c_void; MAX_ARGUMENTS],
-        workspace: *mut c_void,
-    ) -> Result<usize, BackendError> {
-        let same = |pack: &Pack| pack.pointers == *pointers && pack.workspace == workspace;
-        if let Some(slot) = self.packs.iter().position(|pack| pack.as_ref().is_some_and(same)) {
+    pub fn pack(&mut self, handle: &Handle, pointers: &[*mut c_void], workspace: *mut c_void) -> Result<usize, BackendError> {
+        let Self { uids, arguments, packs, .. } = self;
+        let tensors = arguments.iter().map(|&argument| pointers.get(argument as usize).copied().unwrap_or(null_mut()));
+        let addresses = tensors.clone().chain([workspace]).map(|pointer| pointer.addr());
+        if let Some(slot) = packs.find(addresses.clone()) {
             return Ok(slot);
         }
-        let descriptor = self.new_pack(handle, pointers, workspace)?;
-        let slot = self.next_pack;
-        self.packs[slot] = Some(Pack { pointers: *pointers, workspace, descriptor });
-        self.next_pack = (slot + 1) % PACKS;
-        Ok(slot)
-    }
-
-    fn new_pack(
-        &self,
-        handle: &Handle,
-        pointers: &[*mut c_void; MAX_ARGUMENTS],
-        workspace: *mut c_void,
-    ) -> Result<Descriptor, BackendError> {
-        let pack = Descriptor::new(handle.library(), descriptor_type::BACKEND_VARIANT_PACK_DESCRIPTOR)?;
-        let mut data = [null_mut(); crate::validate::MAX_ITEMS];
-        for (slot, &argument) in data.iter_mut().zip(&self.arguments) {
-            *slot = pointers.get(argument as usize).copied().unwrap_or(null_mut());
-        }
-        pack.set_int64s(attribute::VARIANT_PACK_UNIQUE_IDS, &self.uids)?;
-        pack.set_pointers(attribute::VARIANT_PACK_DATA_POINTERS, &data[..self.uids.len()])?;
-        if !workspace.is_null() {
-            pack.set_pointers(attribute::VARIANT_PACK_WORKSPACE, &[workspace])?;
-        }
-        pack.finalize()?;
-        Ok(pack)
+        let pack = new_pack(handle, uids, &tensors.collect::<Vec<_>>(), workspace)?;
+        Ok(packs.insert(addresses, pack))
     }
 
     /// Executes with the pack in `slot`, which [`Plan::pack`] answered.
     pub fn execute(&self, handle: &Handle, slot: usize) -> Result<(), BackendError> {
-        match &self.packs[slot] {
-            Some(pack) => handle.execute(&self.plan, &pack.descriptor),
-            None => Ok(()),
-        }
+        self.packs.get(slot).map_or(Ok(()), |pack| handle.execute(&self.plan, pack))
     }
+}
+
+fn new_pack(handle: &Handle, uids: &[i64], tensors: &PointerSlots, workspace: *mut c_void) -> Result<Descriptor, BackendError> {
+    let pack = Descriptor::new(handle.library(), descriptor_type::BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+    pack.set_int64s(attribute::VARIANT_PACK_UNIQUE_IDS, uids)?;
+    pack.set_pointers(attribute::VARIANT_PACK_DATA_POINTERS, tensors)?;
+    if !workspace.is_null() {
+        pack.set_pointers(attribute::VARIANT_PACK_WORKSPACE, &[workspace])?;
+    }
+    pack.finalize()?;
+    Ok(pack)
 }
 
 /// Refusals while lowering: of the alignment, of the graph, or a failure.

@@ -63,6 +63,8 @@ pub struct TensorDescriptor {
     strides: Box<[i64]>,
     vector_length: u32,
     layout: Option<TensorLayout>,
+    /// Every call asks for it.
+    extent: Option<i64>,
     words: Box<[u64]>,
 }
 
@@ -89,7 +91,8 @@ impl TensorDescriptor {
             | (dims.len() as u64) << 24
             | u64::from(vector_length) << 32;
         let words = std::iter::once(header).chain(dims.iter().chain(&strides).map(|v| v.cast_unsigned())).collect();
-        Ok(Self { data_type, cast_type, dims: dims.into(), strides: strides.into(), vector_length, layout, words })
+        let extent = extent(dims, &strides).and_then(|scalars| scalars.checked_add(i64::from(vector_length) - 1));
+        Ok(Self { data_type, cast_type, dims: dims.into(), strides: strides.into(), vector_length, layout, extent, words })
     }
 
     /// The same tensor with another cast type (`miopenSetTensorCastType`).
@@ -131,8 +134,7 @@ impl TensorDescriptor {
 
     /// Elements from the first to the last, both included; `None` if that overflows or a length is not positive.
     pub fn extent(&self) -> Option<i64> {
-        let scalars = extent(&self.dims, &self.strides)?;
-        scalars.checked_add(i64::from(self.vector_length) - 1)
+        self.extent
     }
 
     /// Bytes from the first to the end of the last element.
@@ -285,6 +287,17 @@ pub enum ConvolutionDirection {
     BackwardWeights,
 }
 
+impl ConvolutionDirection {
+    /// Which of x, w and y is computed.
+    fn result(self) -> usize {
+        match self {
+            Self::BackwardData => 0,
+            Self::BackwardWeights => 1,
+            Self::Forward => 2,
+        }
+    }
+}
+
 /// A convolution that somebody wants computed: everything the rules may look at, nothing else.
 #[derive(Clone, Copy, Debug)]
 pub struct ConvolutionProblem<'a> {
@@ -307,15 +320,15 @@ pub struct ConvolutionProblem<'a> {
 }
 
 impl<'a> ConvolutionProblem<'a> {
+    /// The tensor that is computed.
+    pub fn result(&self) -> &'a TensorDescriptor {
+        [self.x, self.w, self.y][self.direction.result()]
+    }
+
     /// x, w and y: the contract's numbering.
     fn operands(&self) -> Operands<'a> {
-        let result = match self.direction {
-            ConvolutionDirection::BackwardData => 0,
-            ConvolutionDirection::BackwardWeights => 1,
-            ConvolutionDirection::Forward => 2,
-        };
         let operand = |(position, (name, tensor)): (usize, (&'static str, &'a TensorDescriptor))| {
-            let written = position == result;
+            let written = position == self.direction.result();
             // The call itself reads its output exactly when it accumulates into it.
             Operand { name, tensor, read: !written || self.beta != 0.0, written }
         };

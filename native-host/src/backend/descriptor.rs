@@ -34,7 +34,7 @@ impl Handle {
         let mut raw = null_mut();
         // SAFETY: `raw` is writable.
         let status = unsafe { (library.functions.create)(&mut raw) };
-        library.check(status, "hipdnnCreate", "")?;
+        library.check(status, "hipdnnCreate", String::new)?;
         let Some(raw) = NonNull::new(raw) else {
             let message = "success without a handle".to_string();
             return Err(BackendError {
@@ -74,14 +74,14 @@ impl Handle {
     pub(crate) fn set_stream(&self, stream: *mut c_void) -> Result<(), BackendError> {
         // SAFETY: the handle is live; the stream is opaque here and valid by the caller's contract with MIOpen.
         let status = unsafe { (self.library.functions.set_stream)(self.raw.as_ptr(), stream) };
-        self.library.check(status, "hipdnnSetStream", "")
+        self.library.check(status, "hipdnnSetStream", String::new)
     }
 
     /// `hipdnnBackendExecute`: queues the plan on the handle's stream.
     pub fn execute(&self, plan: &Descriptor, pack: &Descriptor) -> Result<(), BackendError> {
         // SAFETY: all three are live objects of this library.
         let status = unsafe { (self.library.functions.execute)(self.raw.as_ptr(), plan.raw.as_ptr(), pack.raw.as_ptr()) };
-        self.library.check(status, "hipdnnBackendExecute", "")
+        self.library.check(status, "hipdnnBackendExecute", String::new)
     }
 
     /// The name of an engine, where the backend can tell.
@@ -199,7 +199,7 @@ impl Descriptor {
         let mut raw = null_mut();
         // SAFETY: `raw` is writable.
         let status = unsafe { (library.functions.create_descriptor)(kind, &mut raw) };
-        library.check(status, "hipdnnBackendCreateDescriptor", &subject(kind))?;
+        library.check(status, "hipdnnBackendCreateDescriptor", || subject(kind))?;
         let Some(raw) = NonNull::new(raw) else {
             let (function, message) = ("hipdnnBackendCreateDescriptor", "success without a descriptor".to_string());
             return Err(BackendError { status: hipdnn_abi::status::INTERNAL_ERROR, function, subject: subject(kind), message });
@@ -211,10 +211,7 @@ impl Descriptor {
         let data: *const c_void = if values.is_empty() { null() } else { values.as_ptr().cast() };
         // SAFETY: the descriptor is live; `values` are as many elements as said, of the layout of the wire type (private callers only).
         let status = unsafe { (self.library.functions.set_attribute)(self.raw.as_ptr(), attribute, wire_type, values.len() as i64, data) };
-        if status == hipdnn_abi::status::SUCCESS {
-            return Ok(());
-        }
-        self.library.check(status, "hipdnnBackendSetAttribute", &attribute_subject(self.kind, attribute))
+        self.library.check(status, "hipdnnBackendSetAttribute", || attribute_subject(self.kind, attribute))
     }
 
     /// 64-bit integers.
@@ -277,10 +274,7 @@ impl Descriptor {
     pub fn finalize(&self) -> Result<(), BackendError> {
         // SAFETY: the descriptor is live.
         let status = unsafe { (self.library.functions.finalize)(self.raw.as_ptr()) };
-        if status == hipdnn_abi::status::SUCCESS {
-            return Ok(());
-        }
-        self.library.check(status, "hipdnnBackendFinalize", &subject(self.kind))
+        self.library.check(status, "hipdnnBackendFinalize", || subject(self.kind))
     }
 
     /// Reads up to `room.len()` elements and answers how many the backend has.
@@ -290,7 +284,7 @@ impl Descriptor {
         // SAFETY: the descriptor is live, `count` is writable, `data` has room for as many elements as said (private callers only).
         let status =
             unsafe { (self.library.functions.get_attribute)(self.raw.as_ptr(), attribute, wire_type, room.len() as i64, &mut count, data) };
-        self.library.check(status, "hipdnnBackendGetAttribute", &attribute_subject(self.kind, attribute))?;
+        self.library.check(status, "hipdnnBackendGetAttribute", || attribute_subject(self.kind, attribute))?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 

@@ -159,11 +159,11 @@ impl Library {
     }
 
     /// Turns a status into a result; on failure takes the thread's error text with it.
-    pub(super) fn check(&self, status: i32, function: &'static str, subject: &str) -> Result<(), BackendError> {
+    pub(super) fn check(&self, status: i32, function: &'static str, subject: impl FnOnce() -> String) -> Result<(), BackendError> {
         if status == hipdnn_abi::status::SUCCESS {
             return Ok(());
         }
-        Err(BackendError { status, function, subject: subject.to_string(), message: self.take_last_error() })
+        Err(BackendError { status, function, subject: subject(), message: self.take_last_error() })
     }
 
     fn take_last_error(&self) -> String {

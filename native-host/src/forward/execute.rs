@@ -1,6 +1,6 @@
 //! Executing a known plan: addresses, workspace, stream, variant pack. The last place where a call can still be declined.
 
-use std::{ffi::c_void, ptr::null_mut, time::Instant};
+use std::{ffi::c_void, time::Instant};
 
 use super::{Call, Measurement, Stop, Timing, Work, shadow};
 use crate::{
@@ -32,10 +32,8 @@ impl Work<'_> {
         // What engines allocate in their first execution must not disturb another thread's capture.
         let _relaxed = first.then(|| backend.hip.relax_capture());
         let workspace = workspace(&mut self.bound, backend.hip, stream, call, needed)?;
-        let mut pointers = [null_mut(); MAX_ARGUMENTS];
-        pointers[..call.pointers.len()].copy_from_slice(call.pointers);
         let Some((handle, ready, current_stream)) = self.bound.parts(index) else { return Err(no_handle()) };
-        let slot = ready.plan.pack(handle, &pointers, workspace)?;
+        let slot = ready.plan.pack(handle, call.pointers, workspace)?;
         if *current_stream != Some(stream) {
             handle.set_stream(stream)?;
             *current_stream = Some(stream);

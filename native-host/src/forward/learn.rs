@@ -39,6 +39,13 @@ impl<'a> Work<'a> {
     /// Finds out what a problem is known for on this handle, and remembers it.
     pub(super) fn learn(&mut self, problem: &Problem<'_>, key: &KeyBuffer, alignment: usize) -> Result<usize, Stop> {
         require_stack()?;
+        self.find_out(problem, key, alignment)
+    }
+
+    /// Not inlined: what it needs of the stack is only there once that was looked at.
+    #[cold]
+    #[inline(never)]
+    fn find_out(&mut self, problem: &Problem<'_>, key: &KeyBuffer, alignment: usize) -> Result<usize, Stop> {
         // A fork waits for all that is done here.
         let _inside = gate::enter();
         let host = self.host;

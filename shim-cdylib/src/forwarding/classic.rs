@@ -9,7 +9,7 @@ use hipdnn_host::{
 use miopen_api::{ConvAlgoPerf, status};
 
 use super::{
-    Asked, Given, Listing,
+    Given, Listing,
     by_native::{self, ByNative, Written},
     directions::Direction,
     pointers, scalar, unmade, unrecorded, with_problem,
@@ -33,21 +33,15 @@ const SEARCHED: usize = 5;
 
 /// `miopenConvolution{Forward,BackwardData,BackwardWeights}`.
 pub fn execute(direction: &'static Direction, frame: &Frame, forwarding: &'static Forwarding) -> Step {
-    let name = direction.names.classic;
-    let scalars = {
-        let tensors = forwarding.records.tensors.pin();
-        tensors.get(&(frame.integer(RESULT) as usize)).map(|result| [ALPHA, BETA].map(|n| scalar(frame.pointer(n), result)))
-    };
-    let (alpha, beta) = match scalars {
-        Some([Some(alpha), Some(beta)]) => (alpha, beta),
-        Some(_) => return without_scalars(direction, frame, forwarding),
-        None => return unrecorded(frame, forwarding, name),
-    };
-    let asked = Asked { alpha, beta, algorithm: frame.int(ALGORITHM) };
+    let (name, algorithm) = (direction.names.classic, frame.int(ALGORITHM));
     let run = |record: &HandleRecord, problem: ConvolutionProblem<'_>| {
-        if record.finds.is_natives(&problem, asked.algorithm) {
+        let [Some(alpha), Some(beta)] = [ALPHA, BETA].map(|n| scalar(frame.pointer(n), problem.result())) else {
+            return without_scalars(direction, frame, forwarding, record, &problem);
+        };
+        let problem = ConvolutionProblem { alpha, beta, algorithm: Some(algorithm.cast_unsigned()), ..problem };
+        if record.finds.is_natives(&problem, algorithm) {
             errors::unmark();
-            let message = format_args!("algorithm {}", asked.algorithm);
+            let message = format_args!("algorithm {algorithm}");
             let problem = Problem::Convolution(problem);
             forwarding.host.native_by_policy(&record.state, name, &problem, HostRule::PolicyAlgorithm, message);
             return Step::Native;
@@ -63,19 +57,24 @@ pub fn execute(direction: &'static Direction, frame: &Frame, forwarding: &'stati
         let given = Given { name, written: WRITTEN, frame, state: &record.state };
         super::conclude(forwarding, &given, outcome, |call| natively(direction, call, forwarding, record, &problem))
     };
-    with_problem(direction, &direction.classic, asked, frame, forwarding, run).unwrap_or_else(|| unrecorded(frame, forwarding, name))
+    with_problem(direction, &direction.classic, frame, forwarding, run).unwrap_or_else(|| unrecorded(frame, forwarding, name))
 }
 
-/// Native dereferences scalars; what it makes of null ones it says itself, once it knows the problem.
-fn without_scalars(direction: &'static Direction, frame: &Frame, forwarding: &'static Forwarding) -> Step {
+/// Native dereferences scalars; what it makes of null ones it says itself. Not inlined: a call with scalars may have little stack.
+#[cold]
+#[inline(never)]
+fn without_scalars(
+    direction: &'static Direction,
+    frame: &Frame,
+    forwarding: &'static Forwarding,
+    record: &HandleRecord,
+    problem: &ConvolutionProblem<'_>,
+) -> Step {
     let step = unmade(frame, forwarding, direction.names.classic, HostRule::ScalingNull, "alpha or beta");
-    if !matches!(step, Step::Native) {
-        return step;
+    match step {
+        Step::Native => natively(direction, ByNative::as_it_came(direction.names.classic, frame), forwarding, record, problem),
+        step => step,
     }
-    let then = |record: &HandleRecord, problem: ConvolutionProblem<'_>| {
-        natively(direction, ByNative::as_it_came(direction.names.classic, frame), forwarding, record, &problem)
-    };
-    with_problem(direction, &direction.classic, Asked::PLAIN, frame, forwarding, then).unwrap_or(step)
 }
 
 /// How native executes a call that is hipDNN's elsewhere. Where Find listed hipDNN, the caller names its algorithm, which native may not
@@ -157,7 +156,7 @@ fn search(
             record.finds.searched(&problem, listed.clone());
             record.state.clone()
         };
-        match with_problem(direction, &direction.classic, Asked::PLAIN, frame, forwarding, then) {
+        match with_problem(direction, &direction.classic, frame, forwarding, then) {
             Some(state) => with_listed(call, forwarding, &state, &listed),
             None => call.unchanged(),
         }

@@ -6,7 +6,7 @@ use hipdnn_host::{
 };
 use miopen_api::{ConvAlgoPerf, status};
 
-use super::{Asked, IMPLICIT_GEMM, declined, directions::Direction, failed, pointers, query_unrecorded, unrecorded, with_problem};
+use super::{IMPLICIT_GEMM, declined, directions::Direction, failed, pointers, query_unrecorded, unrecorded, with_problem};
 use crate::{
     errors,
     frame::{Frame, Step},
@@ -33,7 +33,7 @@ pub fn workspace_size(direction: &'static Direction, frame: &Frame, _: &'static 
     }
     Step::native_then(frame, move |frame, forwarding, status| {
         let name = direction.names.workspace;
-        let prepared = with_problem(direction, &direction.query, Asked::PLAIN, frame, forwarding, |record, problem| {
+        let prepared = with_problem(direction, &direction.query, frame, forwarding, |record, problem| {
             forwarding.host.prepare(&record.state, name, &Problem::Convolution(problem))
         });
         let Some(prepared) = prepared else { return query_unrecorded(forwarding, name, status) };
@@ -125,7 +125,7 @@ fn with_hipdnn(
     otherwise: impl FnOnce() -> Step,
 ) -> Step {
     let name = direction.names.find;
-    let measured = with_problem(direction, &direction.memory, Asked::PLAIN, frame, forwarding, |record, problem| {
+    let measured = with_problem(direction, &direction.memory, frame, forwarding, |record, problem| {
         let call = Call {
             entry_point: name,
             problem: Problem::Convolution(problem),

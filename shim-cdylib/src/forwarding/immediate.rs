@@ -10,7 +10,7 @@ use hipdnn_host::{
 use miopen_api::{ConvSolution, status};
 
 use super::{
-    Asked, Given, IMPLICIT_GEMM, Listing,
+    Given, IMPLICIT_GEMM, Listing,
     by_native::{self, ByNative, Written},
     conclude,
     directions::Direction,
@@ -57,7 +57,7 @@ fn prepared(
     forwarding: &Forwarding,
     status: i32,
 ) -> Result<(usize, Option<f32>), Step> {
-    let prepared = with_problem(direction, &direction.query, Asked::PLAIN, frame, forwarding, |record, problem| {
+    let prepared = with_problem(direction, &direction.query, frame, forwarding, |record, problem| {
         let workspace = forwarding.host.prepare(&record.state, name, &Problem::Convolution(problem))?;
         Some((workspace, record.finds.measured(&problem).map(|measured| measured.milliseconds)))
     });
@@ -185,7 +185,7 @@ pub fn execute(direction: &'static Direction, frame: &Frame, forwarding: &'stati
         let given = Given { name, written: WRITTEN, frame, state: &record.state };
         conclude(forwarding, &given, forwarding.host.call(&record.state, &call), |call| natively(direction, frame, call))
     };
-    with_problem(direction, &positions, Asked::PLAIN, frame, forwarding, run).unwrap_or_else(|| unrecorded(frame, forwarding, name))
+    with_problem(direction, &positions, frame, forwarding, run).unwrap_or_else(|| unrecorded(frame, forwarding, name))
 }
 
 /// Where a call's handle and descriptors are, in the order in which queries take them: of queries, and of the immediate call, which has

@@ -40,24 +40,11 @@ use crate::{
 /// The algorithm under which hipDNN's plans are listed. The number is the same in all directions.
 pub const IMPLICIT_GEMM: i32 = conv_algorithm::IMPLICIT_GEMM;
 
-/// What a classic call asks for beside the tensors.
-#[derive(Clone, Copy)]
-struct Asked {
-    alpha: f64,
-    beta: f64,
-    algorithm: i32,
-}
-
-impl Asked {
-    /// What calls without scalars and algorithm mean, and hipDNN's own entries.
-    const PLAIN: Self = Self { alpha: 1.0, beta: 0.0, algorithm: IMPLICIT_GEMM };
-}
-
-/// Works on the problem of a call, if all its descriptors are recorded.
+/// Works on the problem of a call, if all its descriptors are recorded. Without scalars, and with the algorithm of hipDNN's own entries: what
+/// calls mean that name neither.
 fn with_problem<R>(
     direction: &Direction,
     positions: &Positions,
-    asked: Asked,
     frame: &Frame,
     forwarding: &Forwarding,
     work: impl FnOnce(&HandleRecord, ConvolutionProblem<'_>) -> R,
@@ -67,9 +54,8 @@ fn with_problem<R>(
     let convolutions = forwarding.records.convolutions.pin();
     let [x, w, y] = positions.tensors.map(|n| tensors.get(&(frame.integer(n) as usize)));
     let convolution = convolutions.get(&(frame.integer(positions.convolution) as usize))?;
-    let Asked { alpha, beta, algorithm } = asked;
-    let algorithm = Some(algorithm.cast_unsigned());
-    let problem = ConvolutionProblem { direction: direction.direction, convolution, x: x?, w: w?, y: y?, alpha, beta, algorithm };
+    let (direction, algorithm) = (direction.direction, Some(IMPLICIT_GEMM.cast_unsigned()));
+    let problem = ConvolutionProblem { direction, convolution, x: x?, w: w?, y: y?, alpha: 1.0, beta: 0.0, algorithm };
     Some(work(handles.get(&(frame.integer(0) as usize))?, problem))
 }
 

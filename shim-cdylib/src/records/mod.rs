@@ -12,11 +12,14 @@ use hipdnn_host::{
     handle::HandleState,
     problem::{Activation, ConvolutionDescriptor, TensorDescriptor},
 };
-use papaya::HashMap;
 
 pub use finds::{Finds, Listed, NativeSearch};
 pub use fusion::{FusionPlan, OperatorArgument, OperatorArguments, PlannedOperation, PlannedStep};
 pub use solutions::{PartialProblem, Solutions};
+
+/// Something about each of native's objects, by its address. Nobody chooses addresses to collide, and every call looks some of them up, so
+/// they are spread quickly.
+pub type ByAddress<T> = papaya::HashMap<usize, T, foldhash::fast::RandomState>;
 
 /// A handle.
 pub struct HandleRecord {
@@ -30,23 +33,23 @@ pub struct HandleRecord {
 #[derive(Default)]
 pub struct Records {
     /// Tensor descriptors.
-    pub tensors: HashMap<usize, TensorDescriptor>,
+    pub tensors: ByAddress<TensorDescriptor>,
     /// Convolution descriptors.
-    pub convolutions: HashMap<usize, ConvolutionDescriptor>,
+    pub convolutions: ByAddress<ConvolutionDescriptor>,
     /// Activation descriptors.
-    pub activations: HashMap<usize, Activation>,
+    pub activations: ByAddress<Activation>,
     /// Handles.
-    pub handles: HashMap<usize, Arc<HandleRecord>>,
+    pub handles: ByAddress<Arc<HandleRecord>>,
     /// Problems of find-2.0.
-    pub problems: HashMap<usize, PartialProblem>,
+    pub problems: ByAddress<PartialProblem>,
     /// Limits on workspace in options of find-2.0, in bytes.
-    pub workspace_limits: HashMap<usize, usize>,
+    pub workspace_limits: ByAddress<usize>,
     /// Solutions of find-2.0.
     pub solutions: Solutions,
     /// Fusion plans.
-    pub plans: HashMap<usize, FusionPlan>,
+    pub plans: ByAddress<FusionPlan>,
     /// Serial numbers of the operations of fusion plans.
-    pub operations: HashMap<usize, u64>,
+    pub operations: ByAddress<u64>,
     /// Operator arguments of fusion plans.
-    pub arguments: HashMap<usize, OperatorArguments>,
+    pub arguments: ByAddress<OperatorArguments>,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hipdnn_host::problem::{ConvolutionDescriptor, ConvolutionDirection, ConvolutionProblem, TensorDescriptor};
 use papaya::HashMap;
 
+use super::ByAddress;
 use crate::forwarding::IMPLICIT_GEMM;
 
 /// Saved solutions that are remembered. One is a few kilobytes.
@@ -53,7 +54,7 @@ impl SolvedProblem {
 /// Solutions, by native's object; and by what native saved of them, so that one loaded again in this process is known.
 #[derive(Default)]
 pub struct Solutions {
-    live: HashMap<usize, Arc<SolvedProblem>>,
+    live: ByAddress<Arc<SolvedProblem>>,
     saved: HashMap<Box<[u8]>, Arc<SolvedProblem>>,
 }
 

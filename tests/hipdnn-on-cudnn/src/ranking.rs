@@ -20,6 +20,11 @@ const MODES: [i32; 2] = [heuristic::A, heuristic::FALLBACK];
 const FLOAT: i32 = 0;
 const INT32: i32 = 4;
 
+/// Engines for the gradients of filters whose sums are less exact than the compute type, and that do not say so (seen with 9.19 on an
+/// H200): 17 transforms, so that the gradient of a 5x5 filter of floats was off by two thousand times what adding up costs; 61 adds up parts
+/// of sums in half precision.
+const INEXACT_FILTER_GRADIENTS: [i64; 2] = [17, 61];
+
 /// A configuration that cuDNN proposes.
 pub(crate) struct Ranked {
     /// Engine and knobs: `CUDNN_ENGINE_38_2=0_13=2`. The same in every process with the same cuDNN.
@@ -39,16 +44,18 @@ fn sums_floats(lowered: &Lowered) -> bool {
 /// Asks cuDNN. None is no error.
 pub(crate) fn rank(graph: &Descriptor, lowered: &Lowered, device: &Device) -> Result<Vec<Ranked>, CudnnError> {
     let mut ranking: Vec<Ranked> = Vec::new();
-    let wanted = Wanted { exact: sums_floats(lowered), integers: gives_integers(lowered) };
+    let wanted = Wanted { exact: sums_floats(lowered), integers: gives_integers(lowered), filter_gradient: gives_filter_gradient(lowered) };
     for mode in MODES {
         for configuration in proposals(graph, mode, device)? {
             let engines = configuration.descriptors_unasked(attribute::ENGINECFG_ENGINE, kind::ENGINE, 1)?;
             let Some(engine) = engines.first() else { continue };
             let behavior = engine.enumerations(attribute::ENGINE_BEHAVIOR_NOTE, wire::BEHAVIOR_NOTE)?;
-            if !suits(&engine.enumerations(attribute::ENGINE_NUMERICAL_NOTE, wire::NUMERICAL_NOTE)?, &behavior, wanted) {
+            let index = engine.int64(attribute::ENGINE_GLOBAL_INDEX)?;
+            let numerical = engine.enumerations(attribute::ENGINE_NUMERICAL_NOTE, wire::NUMERICAL_NOTE)?;
+            if !suits(index, &numerical, &behavior, wanted) {
                 continue;
             }
-            let name = name(engine, &configuration)?;
+            let name = name(index, &configuration)?;
             if ranking.iter().all(|ranked| ranked.name != name) {
                 ranking.push(Ranked { name, notes: behavior.into_iter().filter_map(behavior_of).collect(), configuration });
             }
@@ -79,25 +86,32 @@ fn gives_integers(lowered: &Lowered) -> bool {
     convolves && lowered.tensors.iter().any(|tensor| tensor.data_type == INT32)
 }
 
+fn gives_filter_gradient(lowered: &Lowered) -> bool {
+    let gradient = kind::OPERATION_CONVOLUTION_BACKWARD_FILTER;
+    lowered.operations.iter().any(|operation| matches!(operation, Operation::Convolution { kind, .. } if *kind == gradient))
+}
+
 /// What a graph wants of an engine.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     exact: bool,
     integers: bool,
+    filter_gradient: bool,
 }
 
 /// Whether an engine computes what was asked for: floats as floats (on tensor cores they would be TF32), no inputs converted down, no sums
 /// in less than the compute type, integers where integers are wanted, and no tensors that somebody would have to reorder first.
-fn suits(numerical: &[i32], behavior: &[i32], wanted: Wanted) -> bool {
+fn suits(index: i64, numerical: &[i32], behavior: &[i32], wanted: Wanted) -> bool {
     let reduced = [numerical::DOWN_CONVERT_INPUTS, numerical::REDUCED_PRECISION_REDUCTION];
     let reordered = [behavior::REQUIRES_FILTER_INT8X32_REORDER, behavior::REQUIRES_BIAS_INT8X32_REORDER];
     let rounds = numerical.iter().any(|note| reduced.contains(note) || (wanted.exact && *note == numerical::TENSOR_CORE));
     let mistakes = wanted.integers && !behavior.contains(&behavior::RUNTIME_COMPILATION);
-    !(rounds || mistakes || behavior.iter().any(|note| reordered.contains(note)))
+    let inexact = wanted.filter_gradient && INEXACT_FILTER_GRADIENTS.contains(&index);
+    !(rounds || mistakes || inexact || behavior.iter().any(|note| reordered.contains(note)))
 }
 
-fn name(engine: &Descriptor, configuration: &Descriptor) -> Result<String, CudnnError> {
-    let mut name = format!("CUDNN_ENGINE_{}", engine.int64(attribute::ENGINE_GLOBAL_INDEX)?);
+fn name(index: i64, configuration: &Descriptor) -> Result<String, CudnnError> {
+    let mut name = format!("CUDNN_ENGINE_{index}");
     for choice in configuration.descriptors_unasked(attribute::ENGINECFG_KNOB_CHOICES, kind::KNOB_CHOICE, KNOBS)? {
         let knob = choice.enumeration(attribute::KNOB_CHOICE_KNOB_TYPE, wire::KNOB_TYPE)?;
         let value = choice.int64(attribute::KNOB_CHOICE_KNOB_VALUE)?;
@@ -110,7 +124,7 @@ fn name(engine: &Descriptor, configuration: &Descriptor) -> Result<String, Cudnn
 mod tests {
     use super::*;
 
-    const PLAIN: Wanted = Wanted { exact: false, integers: false };
+    const PLAIN: Wanted = Wanted { exact: false, integers: false, filter_gradient: false };
     const EXACT: Wanted = Wanted { exact: true, ..PLAIN };
     const INTEGERS: Wanted = Wanted { integers: true, ..PLAIN };
 
@@ -127,7 +141,9 @@ mod tests {
             (&[], &[], INTEGERS, false),
             (&[numerical::TENSOR_CORE], &[behavior::RUNTIME_COMPILATION], INTEGERS, true),
         ] {
-            assert_eq!(suits(numerical, behavior, wanted), expected, "{numerical:?} {behavior:?} {wanted:?}");
+            assert_eq!(suits(17, numerical, behavior, wanted), expected, "{numerical:?} {behavior:?} {wanted:?}");
         }
+        let gradient = Wanted { filter_gradient: true, ..PLAIN };
+        assert_eq!([17, 18, 61].map(|index| suits(index, &[], &[], gradient)), [false, true, false]);
     }
 }

@@ -194,6 +194,10 @@ fn a_cache_that_is_only_read_lies_below_one_that_is_written() {
     assert_eq!(jobs.entries("plans"), Vec::<PathBuf>::new());
     assert_eq!((run("alpha").levels(), run("alpha").levels()), (("built", "built"), ("disk", "disk")));
     assert_eq!((jobs.entries("plans").len(), files(&below.join("v1/plans"))), (1, before));
+    fs::remove_dir_all(&below).unwrap();
+    let missing = run("plain");
+    let messages = missing.finished.messages();
+    assert!(messages.len() == 1 && messages[0].contains("MIOPEN_HIPDNN_CACHE_BELOW"), "{messages:?}");
 }
 
 // V42 of the case list: places that cannot be, and places with odd names.

@@ -681,7 +681,8 @@ fn small_stacks_decline_and_never_overflow() {
         assert_eq!(off.line("thread"), "thread 1", "{size}: {off:?}");
         let folder = tempfile::tempdir().unwrap();
         let trace = folder.path().join("trace.jsonl");
-        let on = way.output(way.run().forwarding().env("MIOPEN_HIPDNN_TRACE", &trace), &["stack", &size]).unwrap();
+        let run = way.run().forwarding().env("MIOPEN_HIPDNN_TRACE", &trace).env("MIOPEN_HIPDNN_STATS", folder.path().join("stats"));
+        let on = way.output(run, &["stack", &size]).unwrap();
         assert_eq!(on.line("thread"), "thread 1", "{size}: {on:?}");
         assert!(number(on.line("stack"), "stack") < kilobytes << 10, "{on:?}");
         assert_eq!(routes(&trace), [if kilobytes < 160 { "host.stack" } else { "hipdnn" }], "{size}");

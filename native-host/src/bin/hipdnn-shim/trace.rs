@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use hipdnn_host::environment::with_pid;
 use serde::Deserialize;
 
 /// The variable that names the trace file.
@@ -71,8 +72,7 @@ impl TraceFile {
 
     /// The JSON file that the environment names, if it names one; only lines written from now on count.
     pub fn of_environment() -> Option<Self> {
-        let value = env::var(VARIABLE).ok()?.replace("%p", &std::process::id().to_string());
-        let path = PathBuf::from(value);
+        let path = with_pid(Path::new(&env::var_os(VARIABLE)?));
         let json = path.extension().is_some_and(|e| e == "json" || e == "jsonl");
         // The shim would make it with its first line.
         let file = File::options().read(true).append(true).create(json).open(&path).ok().filter(|_| json)?;

@@ -160,16 +160,15 @@ impl Disk {
             writes = false;
             opened = Layer::open(&options.path, false);
         }
-        let mut usable = |opened: Result<Layer, FolderError>, path: &Path, variable: &str| match opened {
-            Ok(layer) => Some(layer),
+        let mut usable = |opened: Result<Layer, FolderError>, path: &Path, variable: &str| {
+            let not_used = |error| say(format!("the cache folder {} is not used: {error}; see {variable}", path.display()));
+            opened.map_err(not_used).ok()
+        };
+        let first = match opened {
             // Nobody has filled it yet, or why it is of no use was said.
             Err(FolderError::Io(_)) => None,
-            Err(error) => {
-                say(format!("the cache folder {} is not used: {error}; see {variable}", path.display()));
-                None
-            }
+            opened => usable(opened, &options.path, CACHE_DIR),
         };
-        let first = usable(opened, &options.path, CACHE_DIR);
         writes &= first.is_some();
         let below = options.below.as_deref().and_then(|path| usable(Layer::open(path, false), path, CACHE_BELOW));
         let layers: Vec<Layer> = first.into_iter().chain(below).collect();

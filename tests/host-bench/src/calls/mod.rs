@@ -4,12 +4,7 @@
 
 mod direct;
 
-use std::{
-    path::PathBuf,
-    sync::Barrier,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, sync::Barrier, thread, time::Instant};
 
 use anyhow::{Context as _, Result};
 use field_cases::{
@@ -23,21 +18,28 @@ use hipdnn_host::backend::Library;
 use self::direct::Direct;
 use crate::{median, print};
 
-/// Turns, and calls in each.
-const TURNS: usize = 301;
+/// Times that one thread and two are measured, in turns: a machine's speed changes while it is measured.
+const ROUNDS: usize = 15;
+/// Turns of a round, and calls in each.
+const TURNS: usize = 61;
 const CALLS: u32 = 200;
 /// Any algorithm: hipDNN chooses for itself.
 const ALGORITHM: i32 = 1;
 
-/// What one thread measured: nanoseconds of a call, by turn.
+/// What was measured: nanoseconds of a call, by turn, of all threads.
 #[derive(Default)]
 struct Figures {
     shim: Vec<f64>,
     direct: Vec<f64>,
     execute: Vec<f64>,
-    /// Calls in a second of the first turn of the shim to its last, with all threads at it.
-    shim_rate: f64,
-    direct_rate: f64,
+}
+
+impl Figures {
+    fn add(&mut self, other: Self) {
+        self.shim.extend(other.shim);
+        self.direct.extend(other.direct);
+        self.execute.extend(other.execute);
+    }
 }
 
 /// Measures and prints.
@@ -46,26 +48,38 @@ pub fn run() -> Result<()> {
     let libraries = Libraries::load()?;
     let library = Library::load(Some(&path), &[]).map_err(anyhow::Error::msg)?;
     let library: &'static Library = Box::leak(Box::new(library));
-    let mut rates = Vec::new();
-    for threads in [1, 2] {
-        let start = Barrier::new(threads);
-        let measured: Result<Vec<Figures>> = thread::scope(|scope| {
-            let spawned: Vec<_> = (0..threads).map(|_| scope.spawn(|| measure(libraries, library, &start))).collect();
-            spawned.into_iter().map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?).collect()
-        });
-        let measured = measured?;
-        let all = |of: fn(&Figures) -> &Vec<f64>| median(measured.iter().flat_map(|figures| of(figures).iter().copied()).collect());
-        let (shim, direct, execute) = (all(|f| &f.shim), all(|f| &f.direct), all(|f| &f.execute));
+    let mut figures = [Figures::default(), Figures::default()];
+    let mut scaling = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        let (one, two) = (together(1, libraries, library)?, together(2, libraries, library)?);
+        for (ratios, of) in scaling.iter_mut().zip([|f: &Figures| f.shim.clone(), |f: &Figures| f.direct.clone()]) {
+            ratios.push(2.0 * median(of(&one)) / median(of(&two)));
+        }
+        figures[0].add(one);
+        figures[1].add(two);
+    }
+    for (threads, Figures { shim, direct, execute }) in (1..).zip(figures) {
+        let [shim, direct, execute] = [shim, direct, execute].map(median);
         let name = |what: &str| format!("warm.{what}.{threads}");
         print(&name("call"), (shim, "ns"), (direct, "a caller of hipDNN with a new pack for each call"));
         print(&name("own"), (shim - execute, "ns"), (direct - execute, "the same, both without the backend's execute"));
         print(&name("execute"), (execute, "ns"), (direct, "a caller of hipDNN with a new pack for each call"));
-        rates.push((measured.iter().map(|f| f.shim_rate).sum::<f64>(), measured.iter().map(|f| f.direct_rate).sum::<f64>()));
     }
-    let [one, two] = rates.as_slice() else { return Ok(()) };
-    print("warm.scaling.shim", (two.0 / one.0, "times"), (2.0, "two threads do twice what one does"));
-    print("warm.scaling.direct", (two.1 / one.1, "times"), (2.0, "two threads do twice what one does"));
+    let [shim, direct] = scaling.map(median);
+    print("warm.scaling", (shim, "times"), (direct, "what the caller of hipDNN does with two threads, in calls of one"));
     Ok(())
+}
+
+/// So many threads at once, each with a handle of its own.
+fn together(threads: usize, libraries: &'static Libraries, library: &'static Library) -> Result<Figures> {
+    let start = Barrier::new(threads);
+    thread::scope(|scope| {
+        let spawned: Vec<_> = (0..threads).map(|_| scope.spawn(|| measure(libraries, library, &start))).collect();
+        spawned.into_iter().try_fold(Figures::default(), |mut all, thread| {
+            all.add(thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??);
+            Ok(all)
+        })
+    })
 }
 
 fn measure(libraries: &'static Libraries, library: &'static Library, start: &Barrier) -> Result<Figures> {
@@ -85,17 +99,13 @@ fn measure(libraries: &'static Libraries, library: &'static Library, start: &Bar
     direct.execute()?;
     let mut figures = Figures::default();
     start.wait();
-    let begin = Instant::now();
     for _ in 0..TURNS {
         figures.shim.push(turn(libraries, shim)?);
     }
-    figures.shim_rate = rate(begin.elapsed());
     start.wait();
-    let begin = Instant::now();
     for _ in 0..TURNS {
         figures.direct.push(turn(libraries, || direct.call())?);
     }
-    figures.direct_rate = rate(begin.elapsed());
     start.wait();
     for _ in 0..TURNS {
         figures.execute.push(turn(libraries, || direct.execute())?);
@@ -112,8 +122,4 @@ fn turn(libraries: &Libraries, call: impl Fn() -> Result<()>) -> Result<f64> {
     let time = start.elapsed();
     libraries.hip.synchronize()?;
     Ok(time.as_secs_f64() * 1e9 / f64::from(CALLS))
-}
-
-fn rate(time: Duration) -> f64 {
-    TURNS as f64 * f64::from(CALLS) / time.as_secs_f64()
 }

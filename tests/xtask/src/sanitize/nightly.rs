@@ -27,8 +27,7 @@ pub fn run() -> Result<()> {
 }
 
 fn threads() -> Result<()> {
-    let arguments =
-        ["test", "--release", "--locked", "-Zbuild-std", "--target", TARGET, "-p", "integration-tests", "--test", "host", "--", "thread"];
+    let arguments = ["test", "--release", "--locked", "-Zbuild-std", "--target", TARGET, "-p", "integration-tests", "--test", "host"];
     let suppressions = build::root().join("tests/xtask/src/sanitize/threads.txt").canonicalize()?;
     let mut command = cargo(&arguments);
     command.env("RUSTFLAGS", "-Zsanitizer=thread").env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));

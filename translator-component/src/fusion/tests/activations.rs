@@ -3,7 +3,9 @@
 use super::*;
 
 const NUMBERS: [f64; 11] = [-1e4, -3.0, -1.0, -0.5, -0.0, 0.0, 0.25, 0.5, 1.0, 2.75, 1e4];
-const PARAMETERS: [f64; 8] = [-2.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, 6.0];
+/// Miri takes a thousand times as long: some are enough there.
+const PARAMETERS: &[f64] = if cfg!(miri) { &[-0.5, 2.0] } else { &[-2.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, 6.0] };
+const TYPES: &[DataType] = if cfg!(miri) { &[DataType::Half] } else { &FLOATS };
 const TRANSLATED: [ActivationMode; 10] = [
     ActivationMode::PassThrough,
     ActivationMode::Logistic,
@@ -45,8 +47,8 @@ fn defined(mode: ActivationMode, [alpha, beta]: [f64; 2], x: f64) -> f64 {
 #[test]
 fn graphs_compute_the_definitions() {
     for mode in TRANSLATED {
-        for data_type in FLOATS {
-            for parameters in PARAMETERS.iter().flat_map(|&alpha| PARAMETERS.map(|beta| [alpha, beta])) {
+        for &data_type in TYPES {
+            for parameters in PARAMETERS.iter().flat_map(|&alpha| PARAMETERS.iter().map(move |&beta| [alpha, beta])) {
                 let alone = translated(&chain(data_type, vec![activation(mode, parameters)]));
                 let convolved = translated(&chain(data_type, vec![convolution(data_type), activation(mode, parameters)]));
                 for x in NUMBERS {
@@ -112,7 +114,9 @@ fn parameters_are_rounded_as_miopen_rounds_them_or_not_at_all() {
     let tenth = |data_type, mode| chain(data_type, vec![activation(mode, [0.1, 0.1])]);
     let leaky = translated(&tenth(DataType::Half, ActivationMode::LeakyRelu));
     assert_eq!(float(&leaky.nodes[0], attribute::POINTWISE_RELU_LOWER_CLIP_SLOPE), Some(f64::from(0.1f32)));
-    assert_eq!(evaluate(&translated(&tenth(DataType::Double, ActivationMode::Tanh)), 1.0, &[]), 0.1 * 0.1f64.tanh());
+    // How exact the library's own function is, nobody promises (Miri sees to that); a rounded tenth would be off by far more.
+    let difference = evaluate(&translated(&tenth(DataType::Double, ActivationMode::Tanh)), 1.0, &[]) - 0.1 * 0.1f64.tanh();
+    assert!(difference.abs() < 1e-15, "{difference}");
     for mode in [ActivationMode::LeakyRelu, ActivationMode::ClippedRelu, ActivationMode::Elu, ActivationMode::Clamp] {
         let rule = declined(&tenth(DataType::Double, mode), &capabilities());
         assert_eq!(rule.as_deref(), Some("fusion.activation.parameters"), "{mode:?}");

@@ -116,11 +116,14 @@ impl Numbers {
     }
 }
 
+/// Miri takes a thousand times as long.
+const PROBLEMS: usize = if cfg!(miri) { 100 } else { 100_000 };
+
 #[test]
 fn every_problem_is_answered() {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let (mut graphs, mut rules) = (0, BTreeSet::new());
-    for _ in 0..100_000 {
+    for _ in 0..PROBLEMS {
         let problem = numbers.problem();
         match translate(&problem, &capabilities()) {
             Ok(graph) => {
@@ -130,7 +133,7 @@ fn every_problem_is_answered() {
             Err(decline) => drop(rules.insert(decline.rule)),
         }
     }
-    assert!(graphs > 10_000, "{graphs} graphs");
+    assert!(graphs > PROBLEMS / 10, "{graphs} graphs");
     let known = |rule: &String| RULES.iter().any(|r| r.id == rule) || conv::RULES.iter().any(|r| r.id == rule);
-    assert!(rules.iter().all(known) && rules.len() > 25, "{rules:?}");
+    assert!(rules.iter().all(known) && (cfg!(miri) || rules.len() > 25), "{rules:?}");
 }

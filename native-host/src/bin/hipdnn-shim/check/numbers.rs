@@ -11,7 +11,7 @@ use hipdnn_host::{
     data_type::DataType,
     lower::DEFAULT_ALIGNMENT,
     plan::{Plan, PlanError},
-    problem::{MAX_ARGUMENTS, OwnedProblem},
+    problem::OwnedProblem,
     validate::ValidatedGraph,
 };
 
@@ -140,8 +140,7 @@ impl Executor {
         let bytes: Vec<Vec<u8>> = (0..places.tensors.len()).map(|i| places.bytes(i)).collect();
         let buffers = bytes.iter().map(|bytes| self.upload(bytes)).collect::<Result<Vec<_>>>()?;
         let workspace = self.hip.allocate(plan.workspace())?;
-        let mut pointers = [std::ptr::null_mut(); MAX_ARGUMENTS];
-        pointers.iter_mut().zip(&buffers).for_each(|(pointer, buffer)| *pointer = buffer.address());
+        let pointers: Vec<_> = buffers.iter().map(|buffer| buffer.address()).collect();
         let slot = plan.pack(&self.handle, &pointers, workspace.address())?;
         plan.execute(&self.handle, slot).context("executing")?;
         self.hip.synchronize()?;
