@@ -291,6 +291,16 @@ struct Told {
     counters: Counters,
 }
 
+/// What a tally has for an entry point with a problem.
+enum LookedUp {
+    /// Counters, at this index.
+    Told(usize),
+    /// None yet, and room for them.
+    New { words: Box<[u64]>, hash: u64 },
+    /// Neither.
+    TooMany,
+}
+
 impl Tally {
     /// Tells so many problems apart.
     pub fn new(capacity: usize) -> Self {
@@ -304,25 +314,24 @@ impl Tally {
             return self.others(call);
         }
         match self.look_up(call, problem) {
-            Some(Ok(index)) => Place::Problem(index),
-            Some(Err((words, hash))) => self.tell(call, words, problem, hash),
-            None => self.others(call),
+            LookedUp::Told(index) => Place::Problem(index),
+            LookedUp::New { words, hash } => self.tell(call, words, problem, hash),
+            LookedUp::TooMany => self.others(call),
         }
     }
 
-    /// The index of the counters; the words and the hash of what has none yet, if there is room for it.
     #[inline(never)]
-    fn look_up(&self, call: &'static str, problem: &Problem<'_>) -> Option<Result<usize, (Box<[u64]>, u64)>> {
+    fn look_up(&self, call: &'static str, problem: &Problem<'_>) -> LookedUp {
         let mut key = KeyBuffer::default();
         if !key.fill(problem) {
-            return None;
+            return LookedUp::TooMany;
         }
         let hash = hash(call, key.words());
         let same = |&index: &usize| self.problems[index].call == call && *self.problems[index].words == *key.words();
         match self.table.find(hash, same) {
-            Some(&index) => Some(Ok(index)),
-            None if self.problems.len() < self.capacity => Some(Err((key.words().into(), hash))),
-            None => None,
+            Some(&index) => LookedUp::Told(index),
+            None if self.problems.len() < self.capacity => LookedUp::New { words: key.words().into(), hash },
+            None => LookedUp::TooMany,
         }
     }
 
