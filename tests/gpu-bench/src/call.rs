@@ -27,7 +27,7 @@ const TURNS: usize = 101;
 const CALLS: usize = 100;
 const THREADS: [usize; 4] = [1, 2, 4, 8];
 /// More outputs than the shim keeps packs for one plan: every call of the shim makes one too.
-const OUTPUTS: usize = 6;
+const OUTPUTS: usize = 80;
 
 /// Microseconds of a call, by turn.
 #[derive(Default)]

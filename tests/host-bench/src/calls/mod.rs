@@ -4,7 +4,13 @@
 
 mod direct;
 
-use std::{path::PathBuf, sync::Barrier, thread, time::Instant};
+use std::{
+    hint::black_box,
+    path::PathBuf,
+    sync::Barrier,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result};
 use field_cases::{
@@ -23,6 +29,10 @@ const ROUNDS: usize = 15;
 /// Turns of a round, and calls in each.
 const TURNS: usize = 61;
 const CALLS: u32 = 200;
+/// What is written between two calls, in bytes: about what a driver touches to start a kernel, and more than the nearest caches hold.
+const DISPLACED: usize = 256 << 10;
+/// Bytes of a line of a cache.
+const LINE: usize = 64;
 /// Any algorithm: hipDNN chooses for itself.
 const ALGORITHM: i32 = 1;
 
@@ -32,6 +42,8 @@ struct Figures {
     shim: Vec<f64>,
     direct: Vec<f64>,
     execute: Vec<f64>,
+    /// The same three, each call after something else was in the caches.
+    displaced: [Vec<f64>; 3],
 }
 
 impl Figures {
@@ -39,6 +51,7 @@ impl Figures {
         self.shim.extend(other.shim);
         self.direct.extend(other.direct);
         self.execute.extend(other.execute);
+        self.displaced.iter_mut().zip(other.displaced).for_each(|(all, more)| all.extend(more));
     }
 }
 
@@ -58,11 +71,17 @@ pub fn run() -> Result<()> {
         figures[0].add(one);
         figures[1].add(two);
     }
-    for (threads, Figures { shim, direct, execute }) in (1..).zip(figures) {
+    for (threads, Figures { shim, direct, execute, displaced }) in (1..).zip(figures) {
         let [shim, direct, execute] = [shim, direct, execute].map(median);
+        let [far_shim, far_direct, far_execute] = displaced.map(median);
         let name = |what: &str| format!("warm.{what}.{threads}");
         print(&name("call"), (shim, "ns"), (direct, "a caller of hipDNN with a new pack for each call"));
         print(&name("own"), (shim - execute, "ns"), (direct - execute, "the same, both without the backend's execute"));
+        print(
+            &name("own_displaced"),
+            (far_shim - far_execute, "ns"),
+            (far_direct - far_execute, "the same, where 256 KiB are written between two calls"),
+        );
         print(&name("execute"), (execute, "ns"), (direct, "a caller of hipDNN with a new pack for each call"));
     }
     let [shim, direct] = scaling.map(median);
@@ -110,7 +129,27 @@ fn measure(libraries: &'static Libraries, library: &'static Library, start: &Bar
     for _ in 0..TURNS {
         figures.execute.push(turn(libraries, || direct.execute())?);
     }
+    start.wait();
+    let mut elsewhere = vec![0u8; DISPLACED];
+    for _ in 0..TURNS {
+        figures.displaced[0].push(displaced(libraries, &mut elsewhere, shim)?);
+        figures.displaced[1].push(displaced(libraries, &mut elsewhere, || direct.call())?);
+        figures.displaced[2].push(displaced(libraries, &mut elsewhere, || direct.execute())?);
+    }
     Ok(figures)
+}
+
+/// Nanoseconds of one call, when something else was written before each.
+fn displaced(libraries: &Libraries, elsewhere: &mut [u8], call: impl Fn() -> Result<()>) -> Result<f64> {
+    let mut time = Duration::ZERO;
+    for _ in 0..CALLS {
+        elsewhere.iter_mut().step_by(LINE).for_each(|byte| *byte = black_box(byte.wrapping_add(1)));
+        let start = Instant::now();
+        call()?;
+        time += start.elapsed();
+    }
+    libraries.hip.synchronize()?;
+    Ok(time.as_secs_f64() * 1e9 / f64::from(CALLS))
 }
 
 /// Nanoseconds of one call. What was queued is waited for outside of the time.
