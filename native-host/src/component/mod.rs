@@ -24,6 +24,7 @@ pub use {
 use std::{borrow::Cow, sync::OnceLock};
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "cranelift")]
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use wasmtime::{
