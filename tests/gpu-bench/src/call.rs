@@ -26,7 +26,7 @@ const TURNS: usize = 101;
 /// Fewer than a stream takes before it makes its caller wait.
 const CALLS: usize = 100;
 const THREADS: [usize; 4] = [1, 2, 4, 8];
-/// More outputs than the shim keeps packs for one plan: every call of the shim makes one too.
+/// More outputs than the shim keeps packs for one plan (`native-host/src/plan/packs.rs`): every call of the shim makes one too.
 const OUTPUTS: usize = 80;
 
 /// Microseconds of a call, by turn.

@@ -32,7 +32,12 @@ static BEHAVIOUR: [u8; 32] = *b"hostile behaviour number: 000000";
 
 /// What can be done, by number. The names are read from the bytes of the component.
 macro_rules! behaviours {
-    ($($number:literal $name:ident $does:expr;)*) => {
+    (
+        manifests { $($manifest:ident = $manifest_number:literal $manifest_name:ident;)* }
+        translations { $($number:literal $name:ident $does:expr;)* }
+    ) => {
+        $(const $manifest: u32 = $manifest_number;)*
+
         fn misbehave(number: u32, problem: conv::Problem, capabilities: &Capabilities) -> Answer {
             let honest = || translator::conv::translate(&problem, capabilities);
             let does: fn(&dyn Fn() -> Answer) -> Answer = match number {
@@ -47,7 +52,8 @@ macro_rules! behaviours {
         static NAMES: &str = concat!(
             "hostile behaviours:\n0 honest\n",
             $(stringify!($number), " ", stringify!($name), "\n",)*
-            "100 spinning_manifest\n101 endless_manifest\n102 unlikely_manifest\nend of behaviours\n"
+            $(stringify!($manifest_number), " ", stringify!($manifest_name), "\n",)*
+            "end of behaviours\n"
         );
     };
 }
@@ -55,36 +61,38 @@ macro_rules! behaviours {
 type Answer = Result<Translation, Decline>;
 
 behaviours! {
-    1 infinite_loop |_| exhaust::time();
-    2 deep_recursion |_| exhaust::stack();
-    3 memory_bomb |_| exhaust::memory();
-    4 huge_reply |honest| bend::graph(honest, bend::huge_text);
-    5 trap_on_every_third_call |honest| if every(3) { exhaust::trap() } else { honest() };
-    6 two_answers |honest| if every(2) { bend::graph(honest, bend::other_types) } else { honest() };
-    7 uid_not_bound |honest| bend::graph(honest, bend::unbound);
-    8 bound_twice |honest| bend::graph(honest, bend::bound_twice);
-    9 one_element_too_far |honest| bend::graph(honest, bend::one_too_far);
-    10 negative_length |honest| bend::graph(honest, |graph| bend::length(graph, -1));
-    11 no_length |honest| bend::graph(honest, |graph| bend::length(graph, 0));
-    12 immense_length |honest| bend::graph(honest, |graph| bend::length(graph, 1 << 62));
-    13 overlapping_output |honest| bend::graph(honest, bend::overlapping);
-    14 cycle |honest| bend::graph(honest, bend::cycle);
-    15 input_is_output |honest| bend::graph(honest, bend::input_is_output);
-    16 wrong_type |honest| bend::graph(honest, bend::wrong_type);
-    17 unknown_operation |honest| bend::graph(honest, bend::unknown_operation);
-    18 wrong_attribute |honest| bend::graph(honest, bend::wrong_attribute);
-    19 million_nodes |honest| bend::graph(honest, bend::million_nodes);
-    20 no_text |_| Err(bend::no_text());
-    21 something_else |honest| bend::graph(honest, bend::something_else);
-    22 unlisted_rule |_| Err(Decline { rule: "conv.made-up".into(), message: String::new() });
-    23 writes_an_input |honest| bend::graph(honest, bend::writes_an_input);
-    24 argument_that_is_none |honest| bend::graph(honest, bend::argument_that_is_none);
+    manifests {
+        SPINNING_MANIFEST = 100 spinning_manifest;
+        ENDLESS_MANIFEST = 101 endless_manifest;
+        UNLIKELY_MANIFEST = 102 unlikely_manifest;
+    }
+    translations {
+        1 infinite_loop |_| exhaust::time();
+        2 deep_recursion |_| exhaust::stack();
+        3 memory_bomb |_| exhaust::memory();
+        4 huge_reply |honest| bend::graph(honest, bend::huge_text);
+        5 trap_on_every_third_call |honest| if every(3) { exhaust::trap() } else { honest() };
+        6 two_answers |honest| if every(2) { bend::graph(honest, bend::other_types) } else { honest() };
+        7 uid_not_bound |honest| bend::graph(honest, bend::unbound);
+        8 bound_twice |honest| bend::graph(honest, bend::bound_twice);
+        9 one_element_too_far |honest| bend::graph(honest, bend::one_too_far);
+        10 negative_length |honest| bend::graph(honest, |graph| bend::length(graph, -1));
+        11 no_length |honest| bend::graph(honest, |graph| bend::length(graph, 0));
+        12 immense_length |honest| bend::graph(honest, |graph| bend::length(graph, 1 << 62));
+        13 overlapping_output |honest| bend::graph(honest, bend::overlapping);
+        14 cycle |honest| bend::graph(honest, bend::cycle);
+        15 input_is_output |honest| bend::graph(honest, bend::input_is_output);
+        16 wrong_type |honest| bend::graph(honest, bend::wrong_type);
+        17 unknown_operation |honest| bend::graph(honest, bend::unknown_operation);
+        18 wrong_attribute |honest| bend::graph(honest, bend::wrong_attribute);
+        19 million_nodes |honest| bend::graph(honest, bend::million_nodes);
+        20 no_text |_| Err(bend::no_text());
+        21 something_else |honest| bend::graph(honest, bend::something_else);
+        22 unlisted_rule |_| Err(Decline { rule: "conv.made-up".into(), message: String::new() });
+        23 writes_an_input |honest| bend::graph(honest, bend::writes_an_input);
+        24 argument_that_is_none |honest| bend::graph(honest, bend::argument_that_is_none);
+    }
 }
-
-/// Behaviours of the manifest, listed above too: those of translations are below 100.
-const SPINNING_MANIFEST: u32 = 100;
-const ENDLESS_MANIFEST: u32 = 101;
-const UNLIKELY_MANIFEST: u32 = 102;
 
 fn behaviour() -> u32 {
     // SAFETY: reads a static of ours; volatile, because its bytes are another's in every test.
